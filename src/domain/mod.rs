@@ -1,0 +1,21 @@
+//! The nouns: plain data that every layer exchanges. No I/O, no clock, no tokio, no polars.
+
+mod build;
+mod range;
+mod release;
+mod report;
+mod slice;
+mod suite;
+mod sweep;
+mod version;
+
+pub use build::{Build, BuildFingerprint, Provenance, Source};
+pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
+pub use release::{MajorRelease, Release};
+pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
+pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
+pub use suite::{
+    Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,
+};
+pub use sweep::{ImportedTarget, Origin, Protocol, SweepManifest, Target, TargetId};
+pub use version::{Major, Minor, ParseVersionError, Version};

@@ -1,0 +1,136 @@
+//! What a sweep is made of: its protocol, its targets, and the manifest that describes both.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Build, HostFingerprint, Version};
+
+/// Name of a target inside a sweep: version plus the start of a hash over build and configuration,
+/// `17.10-3fa9c1d2`. Two builds of one release are two targets.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TargetId(pub String);
+
+impl fmt::Display for TargetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is measured: a build with a configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Unique name.
+    pub id: TargetId,
+    /// Name in tables: the version, with more words only where the version alone is ambiguous.
+    pub label: String,
+    /// The release.
+    pub version: Version,
+    /// The build; absent for imported tables.
+    pub build: Option<Build>,
+    /// What an imported table said about the build and the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportedTarget>,
+    /// Settings as read back from the running server, where they differ from the built-in default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
+    /// Digest of the loaded rows as the server computed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_digest: Option<String>,
+}
+
+/// Build and configuration labels of an imported column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedTarget {
+    /// `def`, `o2nofp`
+    pub build: String,
+    /// `x9a2_bee`
+    pub config: String,
+}
+
+/// The numbers of a sweep that have to be equal for results to be comparable. A change of any field
+/// makes a new sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Protocol {
+    /// Suite name.
+    pub suite: String,
+    /// Hash of the suite's definition.
+    pub suite_hash: String,
+    /// Rows loaded.
+    pub rows: u64,
+    /// Seconds per read slice.
+    pub read_seconds: f64,
+    /// Seconds per write slice.
+    pub write_seconds: f64,
+    /// Seconds of warm-up before each slice, not counted.
+    pub slice_warmup_seconds: f64,
+    /// Seconds of the point-query warm-up after the load.
+    pub load_warmup_seconds: f64,
+    /// Whether a `Once` microbenchmark is executed exactly once (the article's way) or repeated
+    /// for the read seconds.
+    pub scan_once: bool,
+    /// Shortest duration of a postwrite in seconds: `base + per_million_rows × rows / 10⁶`.
+    pub postwrite_rest_seconds: f64,
+    /// Configuration set.
+    pub config: String,
+    /// Hash of the configuration set as rendered for this machine's memory.
+    pub config_hash: String,
+    /// Data checksums at initdb, where the release has them.
+    pub data_checksums: bool,
+    /// `tcp` or `unix`
+    pub transport: String,
+    /// Names of the microbenchmarks that are run, in order.
+    pub microbenchmarks: Vec<String>,
+}
+
+/// Where the cells of a sweep came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Origin {
+    /// Measured by regtrack.
+    Measured {
+        /// Profile name as given (`quick`), for people.
+        profile: String,
+        /// The protocol.
+        protocol: Box<Protocol>,
+    },
+    /// Read from tables of absolute QPS.
+    Imported {
+        /// The files.
+        files: Vec<String>,
+    },
+}
+
+/// Describes one sweep in a results directory. Rewritten atomically; slices are never rewritten.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepManifest {
+    /// Format of the sweep's files.
+    pub format: u32,
+    /// Name of the sweep's directory.
+    pub id: String,
+    /// Version of regtrack that wrote the manifest last.
+    pub regtrack: String,
+    /// When the sweep was first started.
+    pub created_at: Timestamp,
+    /// When it was last worked on.
+    pub updated_at: Timestamp,
+    /// The command line that did.
+    pub command: String,
+    /// Where the cells came from.
+    pub origin: Origin,
+    /// Launches wanted per target (blocks).
+    pub launches: u32,
+    /// Targets wanted, oldest release first. Targets of an earlier call that are no longer wanted
+    /// move to `former_targets`.
+    pub targets: Vec<Target>,
+    /// Targets that have slices but are not part of the last call's range.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_targets: Vec<Target>,
+    /// The target that others are divided by.
+    pub base: TargetId,
+    /// The machine.
+    pub host: Option<HostFingerprint>,
+}

@@ -1,0 +1,17 @@
+//! regtrack finds the PostgreSQL release that made a statement slower, by how much, and how sure
+//! that is.
+//!
+//! Imports go down only; modules of one layer never import each other. A test holds the line.
+//!
+//! | layer | modules | what it knows |
+//! |---|---|---|
+//! | 4 | [`cli`] | arguments, printing, exit codes |
+//! | 3 | [`sweep`] | what to run next, and what to do when it fails |
+//! | 2 | [`measure`] | one launch and its slices: joins `server` and `load` |
+//! | 1 | [`catalog`], [`build`], [`server`], [`load`], [`store`], [`analysis`], [`site`] | one stage each |
+//! | 0 | [`domain`], [`process`] | the nouns; running a child program |
+//!
+//! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
+
+pub mod domain;
+pub mod process;

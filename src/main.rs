@@ -1,0 +1,3 @@
+//! The regtrack command.
+
+fn main() {}
