@@ -9,9 +9,12 @@
 //! | 3 | [`sweep`] | what to run next, and what to do when it fails |
 //! | 2 | [`measure`] | one launch and its slices: joins `server` and `load` |
 //! | 1 | [`catalog`], [`build`], [`server`], [`load`], [`store`], [`analysis`], [`site`] | one stage each |
-//! | 0 | [`domain`], [`process`] | the nouns; running a child program |
+//! | 0 | [`domain`], [`process`], [`sql`] | the nouns; a child program; an administrative connection |
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
 pub mod domain;
+pub mod load;
 pub mod process;
+pub mod server;
+pub mod sql;

@@ -1,6 +1,7 @@
 //! The nouns: plain data that every layer exchanges. No I/O, no clock, no tokio, no polars.
 
 mod build;
+mod endpoint;
 mod range;
 mod release;
 mod report;
@@ -10,6 +11,7 @@ mod sweep;
 mod version;
 
 pub use build::{Build, BuildFingerprint, Provenance, Source};
+pub use endpoint::{Endpoint, Transport};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{MajorRelease, Release};
 pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};

@@ -1,0 +1,185 @@
+//! Fills the table: the same rows in every release, proved by a digest on both sides.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use md5::{Digest, Md5};
+
+use super::random::Random;
+use crate::domain::Dataset;
+use crate::sql::{Connection, SqlError};
+
+/// Size of one block of COPY data.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// What went wrong while loading.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// A statement failed.
+    #[error("could not load the table '{table}'")]
+    Load {
+        /// The table.
+        table: String,
+        /// Why.
+        #[source]
+        source: SqlError,
+    },
+    /// The table holds something else than what was sent.
+    #[error("the table '{table}' does not hold the rows that were sent: digest {found}, expected {expected}")]
+    Digest {
+        /// The table.
+        table: String,
+        /// Computed by the server.
+        found: String,
+        /// Computed while generating.
+        expected: String,
+    },
+}
+
+/// Creates the table, copies `rows` generated rows into it, builds the index and checks the digest,
+/// which is returned.
+///
+/// Rows go in by binary COPY without `id`, so the sequence numbers them 1 … `rows` and stands where
+/// the INSERTs of sysbench would leave it.
+pub fn load(connection: &Connection, dataset: &Dataset, rows: u64) -> Result<String, DatasetError> {
+    let error = |source| DatasetError::Load { table: dataset.table.clone(), source };
+    connection.execute(&dataset.create_table).map_err(error)?;
+    let mut generator = Generator::new(dataset.seed, rows);
+    let copy = format!("COPY {} (k, c, pad) FROM STDIN WITH (FORMAT binary)", dataset.table);
+    connection.copy_in(&copy, || generator.block()).map_err(error)?;
+    for statement in &dataset.finish {
+        connection.execute(statement).map_err(error)?;
+    }
+    let expected = generator.digest();
+    let found = digest(connection, &dataset.table).map_err(error)?;
+    if found == expected {
+        Ok(found)
+    } else {
+        Err(DatasetError::Digest { table: dataset.table.clone(), found, expected })
+    }
+}
+
+/// Digest of the logical rows as the server computes it: row count and the sum over rows of the
+/// first 60 bits of the MD5 of `id|k|c|pad`. It does not depend on the rows' order, needs no memory
+/// to speak of, and uses only what every release since 9.0 has.
+pub fn digest(connection: &Connection, table: &str) -> Result<String, SqlError> {
+    let sql = format!(
+        "SELECT count(*) || ':' || coalesce(sum(('x' || substr(md5(id || '|' || k || '|' || c || '|' || pad), 1, 15))\
+         ::bit(60)::bigint), 0) FROM {table}"
+    );
+    Ok(connection.text(&sql)?.unwrap_or_default())
+}
+
+/// Yields the rows as blocks of COPY data and keeps their digest.
+struct Generator {
+    random: Random,
+    rows: u64,
+    done: u64,
+    finished: bool,
+    sum: u128,
+    c: Vec<u8>,
+    pad: Vec<u8>,
+    line: Vec<u8>,
+}
+
+impl Generator {
+    fn new(seed: u64, rows: u64) -> Self {
+        let (c, pad, line) = (Vec::new(), Vec::new(), Vec::new());
+        Self { random: Random::new(seed), rows, done: 0, finished: false, sum: 0, c, pad, line }
+    }
+
+    /// The next block; `None` after the trailer has gone out.
+    fn block(&mut self) -> Option<Bytes> {
+        /// Signature, flags, length of the header extension (PostgreSQL documentation, COPY).
+        const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+        if self.finished {
+            return None;
+        }
+        let mut block = BytesMut::with_capacity(BLOCK_BYTES + 1024);
+        if self.done == 0 {
+            block.put_slice(HEADER);
+        }
+        while self.done < self.rows && block.len() < BLOCK_BYTES {
+            self.row(&mut block);
+        }
+        if self.done == self.rows {
+            block.put_i16(-1);
+            self.finished = true;
+        }
+        Some(block.freeze())
+    }
+
+    fn row(&mut self, block: &mut BytesMut) {
+        const FIELDS: i16 = 3;
+        self.done += 1;
+        let k = i32::try_from(self.random.uniform(self.rows)).unwrap_or(i32::MAX);
+        self.c.clear();
+        self.random.digit_groups(10, &mut self.c);
+        self.pad.clear();
+        self.random.digit_groups(5, &mut self.pad);
+
+        block.put_i16(FIELDS);
+        block.put_i32(4);
+        block.put_i32(k);
+        for text in [&self.c, &self.pad] {
+            block.put_i32(i32::try_from(text.len()).unwrap_or(i32::MAX));
+            block.put_slice(text);
+        }
+        self.add_to_digest(k);
+    }
+
+    fn add_to_digest(&mut self, k: i32) {
+        let mut number = itoa::Buffer::new();
+        self.line.clear();
+        self.line.extend_from_slice(number.format(self.done).as_bytes());
+        self.line.push(b'|');
+        self.line.extend_from_slice(number.format(k).as_bytes());
+        for text in [&self.c, &self.pad] {
+            self.line.push(b'|');
+            self.line.extend_from_slice(text);
+        }
+        let hash = Md5::digest(&self.line);
+        let mut head = [0; 8];
+        head.copy_from_slice(&hash[..8]);
+        // Fifteen hexadecimal digits are the top 60 bits.
+        self.sum += u128::from(u64::from_be_bytes(head) >> 4);
+    }
+
+    fn digest(&self) -> String {
+        format!("{}:{}", self.done, self.sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(seed: u64, rows: u64) -> (Vec<u8>, String) {
+        let mut generator = Generator::new(seed, rows);
+        let mut all = Vec::new();
+        while let Some(block) = generator.block() {
+            all.extend_from_slice(&block);
+        }
+        (all, generator.digest())
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+        assert_eq!(bytes(42, 3000), bytes(42, 3000));
+        assert_ne!(bytes(42, 3000).1, bytes(43, 3000).1);
+    }
+
+    #[test]
+    fn blocks_form_one_copy_stream() {
+        let rows = 3000;
+        let (all, digest) = bytes(1, rows);
+        // Header, then per row: field count, k, c with 119 and pad with 59 characters; trailer.
+        assert_eq!(all.len() as u64, 19 + rows * (2 + 8 + 4 + 119 + 4 + 59) + 2);
+        assert!(all.starts_with(b"PGCOPY\n\xff\r\n\0"));
+        assert!(all.ends_with(&[0xff, 0xff]));
+        assert!(digest.starts_with("3000:"));
+    }
+
+    #[test]
+    fn an_empty_table_is_a_header_and_a_trailer() {
+        assert_eq!(bytes(1, 0), (b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\xff\xff".to_vec(), "0:0".to_owned()));
+    }
+}

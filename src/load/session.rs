@@ -1,0 +1,388 @@
+//! One microbenchmark on one connection: its statements prepared, its events executed, its counts
+//! kept.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use super::random::{Random, Zipfian};
+use super::wire::{Params, Prepared, Reply, WireClient, WireError};
+use crate::domain::{Endpoint, Microbenchmark, Param, Statement, WireProtocol};
+
+/// Longest latency that the histogram tells apart: one hour, in nanoseconds.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits of recorded latencies.
+const LATENCY_DIGITS: u8 = 3;
+
+/// Values that an event can keep for later statements.
+const SLOTS: usize = 4;
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// At the first event boundary past this time.
+    Elapsed(Duration),
+    /// After this many events.
+    Events(u64),
+}
+
+/// What the world outside tells the loop and hears from it, without a lock.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Set to end the run at the next event boundary.
+    pub stop: AtomicBool,
+    /// Queries completed in the last full second.
+    pub queries_last_second: AtomicU64,
+}
+
+/// What a run counted.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// From the start to the end of the last event.
+    pub elapsed: Duration,
+    /// Events completed.
+    pub events: u64,
+    /// Statements completed, BEGIN and COMMIT included.
+    pub queries: u64,
+    /// Statements that returned a result set.
+    pub reads: u64,
+    /// Commands that affected at least one row.
+    pub writes: u64,
+    /// Commands that affected none.
+    pub others: u64,
+    /// Rows received.
+    pub rows: u64,
+    /// Events run again after a deadlock, duplicate key or serialisation failure.
+    pub retries: u64,
+    /// Queries completed in each full second.
+    pub queries_by_second: Vec<u32>,
+    /// Event latencies in nanoseconds.
+    pub latency: Histogram<u64>,
+    /// Whether the run was ended by [`Control::stop`].
+    pub interrupted: bool,
+}
+
+impl Tally {
+    fn new(until: Until) -> Self {
+        // The vector is sized ahead so that the loop does not allocate.
+        let seconds = match until {
+            Until::Elapsed(duration) => usize::try_from(duration.as_secs()).unwrap_or(0) + 2,
+            Until::Events(_) => 0,
+        };
+        Self {
+            elapsed: Duration::ZERO,
+            events: 0,
+            queries: 0,
+            reads: 0,
+            writes: 0,
+            others: 0,
+            rows: 0,
+            retries: 0,
+            queries_by_second: Vec::with_capacity(seconds),
+            latency: Histogram::new_with_bounds(1, LONGEST_NS, LATENCY_DIGITS)
+                .unwrap_or_else(|error| unreachable!("constant histogram bounds: {error}")),
+            interrupted: false,
+        }
+    }
+
+    fn count(&mut self, reply: Reply) {
+        self.queries += 1;
+        self.rows += reply.rows;
+        if reply.is_result_set {
+            self.reads += 1;
+        } else if reply.affected > 0 {
+            self.writes += 1;
+        } else {
+            self.others += 1;
+        }
+    }
+}
+
+/// One statement, ready to execute.
+enum Ready {
+    Prepared { statement: Prepared, draws: Vec<Draw>, times: u32 },
+    Simple { pieces: Vec<String>, draws: Vec<Draw>, times: u32 },
+}
+
+/// A parameter with everything resolved that does not change between events.
+enum Draw {
+    Uniform { over: u64, keep: Option<usize> },
+    Zipfian(Box<Zipfian>),
+    Constant(i64),
+    Offset { of: usize, plus: i64 },
+    Kept(usize),
+    Digits { groups: usize },
+}
+
+/// One microbenchmark on one open connection.
+pub struct Session {
+    client: WireClient,
+    begin: Option<Prepared>,
+    commit: Option<Prepared>,
+    statements: Vec<Ready>,
+    values: Values,
+    random: Random,
+}
+
+/// Integers of the event in progress.
+struct Values {
+    kept: [i64; SLOTS],
+    /// Integer parameters of the statement in progress, by position.
+    current: Vec<i64>,
+}
+
+impl Session {
+    /// Connects and prepares every statement, so that nothing of it falls into the timed stretch.
+    pub fn open(
+        endpoint: &Endpoint,
+        microbenchmark: &Microbenchmark,
+        table_rows: u64,
+        seed: u64,
+    ) -> Result<Self, WireError> {
+        let mut client = WireClient::connect(endpoint)?;
+        let (begin, commit) = if microbenchmark.transaction {
+            (Some(client.prepare("begin", "BEGIN", &[])?), Some(client.prepare("commit", "COMMIT", &[])?))
+        } else {
+            (None, None)
+        };
+        let mut statements = Vec::with_capacity(microbenchmark.statements.len());
+        for (index, statement) in microbenchmark.statements.iter().enumerate() {
+            let draws: Vec<Draw> = statement.params.iter().map(|param| Draw::new(*param, table_rows)).collect();
+            let times = statement.times;
+            statements.push(match microbenchmark.protocol {
+                WireProtocol::Prepared => {
+                    let text_params: Vec<bool> = statement.params.iter().map(|param| param.is_text()).collect();
+                    let prepared = client.prepare(&format!("s{index}"), &statement.sql, &text_params)?;
+                    Ready::Prepared { statement: prepared, draws, times }
+                }
+                WireProtocol::Simple => Ready::Simple { pieces: pieces(statement), draws, times },
+            });
+        }
+        let longest = microbenchmark.statements.iter().map(|statement| statement.params.len()).max().unwrap_or(0);
+        let values = Values { kept: [0; SLOTS], current: Vec::with_capacity(longest) };
+        Ok(Self { client, begin, commit, statements, values, random: Random::new(seed) })
+    }
+
+    /// Process id of the server's backend.
+    #[must_use]
+    pub fn backend_pid(&self) -> u32 {
+        self.client.backend_pid()
+    }
+
+    /// Runs events until the given end. The clock is looked at between events only, so the last
+    /// event may finish late; the elapsed time says so.
+    pub fn run(&mut self, until: Until, control: &Control) -> Result<Tally, WireError> {
+        const SECOND: Duration = Duration::from_secs(1);
+        let mut tally = Tally::new(until);
+        let start = Instant::now();
+        let mut event_start = start;
+        let mut next_second = start + SECOND;
+        let mut queries_before_second = 0;
+        loop {
+            let done = match until {
+                Until::Elapsed(limit) => event_start - start >= limit,
+                Until::Events(limit) => tally.events >= limit,
+            };
+            tally.interrupted = control.stop.load(Ordering::Relaxed);
+            if done || tally.interrupted {
+                break;
+            }
+            self.event_with_retries(&mut tally)?;
+            let now = Instant::now();
+            let latency = u64::try_from((now - event_start).as_nanos()).unwrap_or(LONGEST_NS);
+            tally.latency.saturating_record(latency.max(1));
+            tally.events += 1;
+            event_start = now;
+            while now >= next_second {
+                // An event that spans seconds is counted in the one it ends in.
+                let in_second = tally.queries - queries_before_second;
+                queries_before_second = tally.queries;
+                tally.queries_by_second.push(u32::try_from(in_second).unwrap_or(u32::MAX));
+                control.queries_last_second.store(in_second, Ordering::Relaxed);
+                next_second += SECOND;
+            }
+        }
+        tally.elapsed = event_start - start;
+        Ok(tally)
+    }
+
+    /// One event; rolled back and run again for the errors that sysbench ignores.
+    fn event_with_retries(&mut self, tally: &mut Tally) -> Result<(), WireError> {
+        loop {
+            match self.event(tally) {
+                Err(WireError::Statement { error, .. }) if error.is_retried() => {
+                    tally.retries += 1;
+                    self.client.simple(|sql| sql.extend_from_slice(b"ROLLBACK"))?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn event(&mut self, tally: &mut Tally) -> Result<(), WireError> {
+        let Self { client, begin, commit, statements, values, random } = self;
+        if let Some(begin) = begin {
+            tally.count(client.execute(begin, |_| {})?);
+        }
+        for statement in statements {
+            match statement {
+                Ready::Prepared { statement, draws, times } => {
+                    for _ in 0..*times {
+                        let reply = client.execute(statement, |params| bind(draws, values, random, params))?;
+                        tally.count(reply);
+                    }
+                }
+                Ready::Simple { pieces, draws, times } => {
+                    for _ in 0..*times {
+                        tally.count(client.simple(|sql| splice(pieces, draws, values, random, sql))?);
+                    }
+                }
+            }
+        }
+        if let Some(commit) = commit {
+            tally.count(client.execute(commit, |_| {})?);
+        }
+        Ok(())
+    }
+}
+
+impl Draw {
+    fn new(param: Param, table_rows: u64) -> Self {
+        const C_GROUPS: usize = 10;
+        const PAD_GROUPS: usize = 5;
+        match param {
+            Param::Uniform { over, keep } => {
+                Self::Uniform { over: over.unwrap_or(table_rows), keep: keep.map(usize::from) }
+            }
+            Param::Zipfian { exponent } => Self::Zipfian(Box::new(Zipfian::new(table_rows, exponent))),
+            Param::Middle { index } => Self::Constant(signed(table_rows / 2) + i64::from(index)),
+            Param::Offset { of, plus } => Self::Offset { of: usize::from(of) - 1, plus },
+            Param::Kept { slot } => Self::Kept(usize::from(slot)),
+            Param::C => Self::Digits { groups: C_GROUPS },
+            Param::Pad => Self::Digits { groups: PAD_GROUPS },
+        }
+    }
+
+    /// The next integer, or the number of digit groups of a text.
+    fn next(&self, values: &mut Values, random: &mut Random) -> Result<i64, usize> {
+        let value = match self {
+            Self::Uniform { over, keep } => {
+                let value = signed(random.uniform(*over));
+                if let Some(slot) = keep {
+                    values.kept[*slot] = value;
+                }
+                value
+            }
+            Self::Zipfian(zipfian) => signed(zipfian.draw(random)),
+            Self::Constant(value) => *value,
+            Self::Offset { of, plus } => values.current[*of] + plus,
+            Self::Kept(slot) => values.kept[*slot],
+            Self::Digits { groups } => return Err(*groups),
+        };
+        Ok(value)
+    }
+}
+
+/// Table sizes and row numbers stay far below 2^63.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn bind(draws: &[Draw], values: &mut Values, random: &mut Random, params: &mut Params<'_>) {
+    values.current.clear();
+    for draw in draws {
+        match draw.next(values, random) {
+            Ok(value) => {
+                values.current.push(value);
+                params.integer(value);
+            }
+            Err(groups) => {
+                values.current.push(0);
+                params.text(|text| random.digit_groups(groups, text));
+            }
+        }
+    }
+}
+
+/// Writes a literal statement: `pieces[i]` stands before parameter i, the last piece after all.
+fn splice(pieces: &[String], draws: &[Draw], values: &mut Values, random: &mut Random, sql: &mut Vec<u8>) {
+    values.current.clear();
+    for (piece, draw) in pieces.iter().zip(draws) {
+        sql.extend_from_slice(piece.as_bytes());
+        match draw.next(values, random) {
+            Ok(value) => {
+                values.current.push(value);
+                sql.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+            }
+            Err(groups) => {
+                values.current.push(0);
+                sql.push(b'\'');
+                random.digit_groups(groups, sql);
+                sql.push(b'\'');
+            }
+        }
+    }
+    if let Some(last) = pieces.get(draws.len()) {
+        sql.extend_from_slice(last.as_bytes());
+    }
+}
+
+/// Cuts a statement's text at its placeholders `$1 … $n`, which the catalogue has checked to stand
+/// in order.
+fn pieces(statement: &Statement) -> Vec<String> {
+    let mut rest = statement.sql.as_str();
+    let mut pieces = Vec::with_capacity(statement.params.len() + 1);
+    for number in 1..=statement.params.len() {
+        let (before, after) = rest.split_once(&format!("${number}")).unwrap_or((rest, ""));
+        pieces.push(before.to_owned());
+        rest = after;
+    }
+    pieces.push(rest.to_owned());
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literal_statements_are_spliced_in_order() {
+        let statement = Statement {
+            sql: "INSERT INTO t (k, c) VALUES ($1, $2)".to_owned(),
+            params: vec![Param::Uniform { over: Some(1), keep: None }, Param::Pad],
+            times: 1,
+        };
+        let draws: Vec<Draw> = statement.params.iter().map(|param| Draw::new(*param, 10)).collect();
+        let mut values = Values { kept: [0; SLOTS], current: Vec::new() };
+        let mut sql = Vec::new();
+        splice(&pieces(&statement), &draws, &mut values, &mut Random::new(1), &mut sql);
+        let sql = String::from_utf8(sql).unwrap();
+        assert!(sql.starts_with("INSERT INTO t (k, c) VALUES (1, '"), "{sql}");
+        assert!(sql.ends_with("')"), "{sql}");
+        assert_eq!(sql.len(), "INSERT INTO t (k, c) VALUES (1, '')".len() + 59);
+    }
+
+    #[test]
+    fn offsets_and_kept_values_refer_to_the_same_event() {
+        let params = [
+            Param::Uniform { over: None, keep: Some(2) },
+            Param::Offset { of: 1, plus: 99 },
+            Param::Kept { slot: 2 },
+            Param::Middle { index: 1 },
+        ];
+        let draws: Vec<Draw> = params.iter().map(|param| Draw::new(*param, 1000)).collect();
+        let mut values = Values { kept: [0; SLOTS], current: Vec::new() };
+        let mut random = Random::new(9);
+        for _ in 0..50 {
+            values.current.clear();
+            for draw in &draws {
+                let value = draw.next(&mut values, &mut random).unwrap();
+                values.current.push(value);
+            }
+            let [first, second, third, fourth] = values.current[..] else { panic!() };
+            assert_eq!((second, third, fourth), (first + 99, first, 501));
+        }
+    }
+}

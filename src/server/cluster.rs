@@ -1,0 +1,105 @@
+//! An initialised data directory.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Account, ServerError};
+use crate::domain::{Build, Major};
+use crate::process;
+
+/// How long initdb may take on a slow disk.
+const INITDB_DEADLINE: Duration = Duration::from_secs(300);
+
+/// The superuser of every cluster.
+pub const SUPERUSER: &str = "regtrack";
+
+/// First major whose initdb offers data checksums.
+const CHECKSUMS_SINCE: Major = Major::new(9, 3);
+/// First major whose initdb turns them on by itself.
+const CHECKSUMS_DEFAULT_SINCE: Major = Major::new(18, 0);
+
+/// What is decided when a data directory is made. The same for every release that allows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitOptions {
+    /// Locale of all categories.
+    pub locale: String,
+    /// Encoding of all databases.
+    pub encoding: String,
+    /// Data checksums, where the release has them.
+    pub data_checksums: bool,
+}
+
+/// An initialised data directory without a running server.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) build: Build,
+    pub(super) account: Account,
+    pub(super) directory: PathBuf,
+}
+
+impl Cluster {
+    /// Runs initdb in `directory`, which must not exist yet, and appends `settings` to the
+    /// generated postgresql.conf.
+    pub fn create(
+        build: &Build,
+        account: &Account,
+        directory: &Path,
+        options: &InitOptions,
+        settings: &str,
+    ) -> Result<Self, ServerError> {
+        account.create_dir(directory)?;
+        let mut command = account.command(&build.program("initdb"), "KILL");
+        command.arg("-D").arg(directory);
+        command.args(["-U", SUPERUSER, "-A", "trust", "-E", &options.encoding]);
+        command.arg(format!("--locale={}", options.locale));
+        command.args(checksum_option(build.version.major, options.data_checksums));
+        let error = |source| ServerError::Initdb { version: build.version, source };
+        process::run(&mut command, INITDB_DEADLINE, None).map_err(error)?;
+
+        let path = directory.join("postgresql.conf");
+        let append = || -> std::io::Result<()> {
+            let mut file = File::options().append(true).open(&path)?;
+            writeln!(file, "\n# Added by regtrack\n{settings}")?;
+            file.sync_all()
+        };
+        append().map_err(|source| ServerError::Directory { path: path.clone(), source })?;
+        Ok(Self { build: build.clone(), account: account.clone(), directory: directory.to_owned() })
+    }
+
+    /// A data directory that [`Cluster::create`] made earlier. A server that an earlier regtrack
+    /// left in it is stopped first.
+    pub fn reopen(build: &Build, account: &Account, directory: &Path) -> Result<Self, ServerError> {
+        super::running::stop_leftover(directory)?;
+        Ok(Self { build: build.clone(), account: account.clone(), directory: directory.to_owned() })
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+fn checksum_option(major: Major, wanted: bool) -> Option<&'static str> {
+    match wanted {
+        true if major >= CHECKSUMS_SINCE => Some("--data-checksums"),
+        false if major >= CHECKSUMS_DEFAULT_SINCE => Some("--no-data-checksums"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_asked_for_where_the_release_knows_them() {
+        let option = |major: &str, wanted| checksum_option(major.parse().unwrap(), wanted);
+        assert_eq!(option("9.2", true), None);
+        assert_eq!(option("9.3", true), Some("--data-checksums"));
+        assert_eq!(option("17", false), None);
+        assert_eq!(option("18", false), Some("--no-data-checksums"));
+    }
+}
