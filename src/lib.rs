@@ -15,6 +15,7 @@
 
 pub mod domain;
 pub mod load;
+pub mod measure;
 pub mod process;
 pub mod server;
 pub mod sql;

@@ -68,9 +68,7 @@ impl fmt::Display for CommandError {
             }
             CommandErrorKind::Output(error) => write!(f, "could not handle the output of '{command}': {error}")?,
         }
-        for line in &self.tail {
-            write!(f, "\n    | {line}")?;
-        }
+        f.write_str(&quoted(&self.tail))?;
         if let Some(log) = &self.log {
             write!(f, "\n    full log: {}", log.display())?;
         }
@@ -166,6 +164,12 @@ fn tail(file: &mut File) -> Vec<String> {
 #[must_use]
 pub fn log_tail(path: &Path) -> Vec<String> {
     File::open(path).map(|mut file| tail(&mut file)).unwrap_or_default()
+}
+
+/// Log lines as they stand below a message, each on a line of its own.
+#[must_use]
+pub fn quoted(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| ["\n    | ", line]).collect()
 }
 
 #[cfg(test)]

@@ -93,6 +93,9 @@ pub struct Measurement {
     pub client_cpu_ns: Option<u64>,
     /// WAL written by the server in bytes, all processes.
     pub wal_bytes: Option<u64>,
+    /// Queries over which the two buffer counts run: the warm-up's are included, because backends
+    /// report only when they end.
+    pub buffers_queries: u64,
     /// Buffers found in shared memory.
     pub buffers_hit: Option<u64>,
     /// Buffers read from the operating system.

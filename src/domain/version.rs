@@ -73,13 +73,14 @@ impl Version {
     /// report minor 0, so they cannot be told from x.0 by this number.
     #[must_use]
     pub const fn from_server_version_num(number: u32) -> Self {
-        let minor = (number % 100) as u16;
+        #[expect(clippy::cast_possible_truncation, reason = "every part is below 10,000 but for a nonsensical number")]
+        const fn part(number: u32) -> u16 {
+            number as u16
+        }
         if number >= 100_000 {
-            let minor = (number % 10_000) as u16;
-            Self::release(Major::new((number / 10_000) as u16, 0), minor)
+            Self::release(Major::new(part(number / 10_000), 0), part(number % 10_000))
         } else {
-            let major = Major::new((number / 10_000) as u16, (number / 100 % 100) as u16);
-            Self::release(major, minor)
+            Self::release(Major::new(part(number / 10_000), part(number / 100 % 100)), part(number % 100))
         }
     }
 }
@@ -114,12 +115,16 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseVersionError { text: text.to_owned(), wanted: "version such as 9.6.24, 17.10 or 19rc1" };
-        let stages: [(&str, fn(u16) -> Minor); 3] =
-            [("alpha", Minor::Alpha), ("beta", Minor::Beta), ("rc", Minor::Candidate)];
-        for (word, stage) in stages {
+        for word in ["alpha", "beta", "rc"] {
             if let Some((major, rest)) = text.split_once(word) {
                 let major = major.parse().map_err(|_| error())?;
-                return Ok(Self { major, minor: stage(number(rest).ok_or_else(error)?) });
+                let number = number(rest).ok_or_else(error)?;
+                let minor = match word {
+                    "alpha" => Minor::Alpha(number),
+                    "beta" => Minor::Beta(number),
+                    _ => Minor::Candidate(number),
+                };
+                return Ok(Self { major, minor });
             }
         }
         let (major, minor) = text.rsplit_once('.').ok_or_else(error)?;

@@ -7,5 +7,6 @@ mod session;
 mod wire;
 
 pub use dataset::{DatasetError, digest, load};
+pub use random::Random;
 pub use session::{Control, Session, Tally, Until};
 pub use wire::{ServerError, WireError};

@@ -2,7 +2,7 @@
 
 /// xoroshiro128+ with the rotation constants that sysbench uses (55, 14, 36).
 #[derive(Debug, Clone)]
-pub(super) struct Random {
+pub struct Random {
     state: [u64; 2],
 }
 
@@ -10,7 +10,7 @@ impl Random {
     /// A generator whose state is spread from `seed` by splitmix64, the authors' advice
     /// (Blackman and Vigna).
     #[must_use]
-    pub(super) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut mixed = seed;
         let mut next = || {
             mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -23,7 +23,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub(super) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         let [s0, s1] = self.state;
         let result = s0.wrapping_add(s1);
         let mixed = s1 ^ s0;
@@ -32,20 +32,20 @@ impl Random {
     }
 
     /// A number in [0, 1) from the top 52 bits.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1u64 << 52) as f64;
         (self.bits() >> 12) as f64 * STEP
     }
 
     /// A uniform integer in 1 … `n`.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the product lies in 0 … n")]
-    pub(super) fn uniform(&mut self, n: u64) -> u64 {
+    pub fn uniform(&mut self, n: u64) -> u64 {
         1 + (self.unit() * n as f64) as u64
     }
 
     /// Appends `groups` groups of eleven uniform decimal digits joined by `-`: the text of the
     /// columns `c` (ten groups, 119 characters) and `pad` (five groups, 59 characters).
-    pub(super) fn digit_groups(&mut self, groups: usize, out: &mut Vec<u8>) {
+    pub fn digit_groups(&mut self, groups: usize, out: &mut Vec<u8>) {
         for group in 0..groups {
             if group > 0 {
                 out.push(b'-');
@@ -58,11 +58,9 @@ impl Random {
         const DIGITS: usize = 11;
         const BOUND: u128 = 100_000_000_000;
         // The high half of a 64 × 37 bit product is uniform over 0 … 10^11 − 1 up to 2^-27.
-        #[expect(clippy::cast_possible_truncation, reason = "the quotient is below 10^11")]
         let mut value = ((u128::from(self.bits()) * BOUND) >> 64) as u64;
         let mut digits = [b'0'; DIGITS];
         for digit in digits.iter_mut().rev() {
-            #[expect(clippy::cast_possible_truncation, reason = "a digit")]
             let units = (value % 10) as u8;
             *digit = b'0' + units;
             value /= 10;

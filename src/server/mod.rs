@@ -12,10 +12,10 @@ use std::path::PathBuf;
 
 pub use account::Account;
 pub use cluster::{Cluster, InitOptions, SUPERUSER};
-pub use running::{Server, StartOptions};
+pub use running::{Server, StartOptions, stop_leftover};
 
 use crate::domain::Version;
-use crate::process::CommandError;
+use crate::process::{CommandError, quoted};
 use crate::sql::SqlError;
 
 /// What went wrong in a server's life.
@@ -73,7 +73,7 @@ pub enum ServerError {
     },
     /// The server ended by itself.
     #[error("the server of PostgreSQL {version} ended by itself ({status}); its log ends with:{}\n    full log: {}",
-        indented(tail), log.display())]
+        quoted(tail), log.display())]
     Died {
         /// The release.
         version: Version,
@@ -126,8 +126,4 @@ pub enum ServerError {
     /// The wanted port is PostgreSQL's own.
     #[error("port 5432 is never used, so that no server of yours can be met by mistake; choose another")]
     DefaultPort,
-}
-
-fn indented(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("\n    | {line}")).collect()
 }

@@ -210,7 +210,7 @@ impl Drop for Server {
 
 /// Stops a server that a killed regtrack left in `directory`. Only a process whose command line
 /// names exactly this data directory is touched.
-pub(super) fn stop_leftover(directory: &Path) -> Result<(), ServerError> {
+pub fn stop_leftover(directory: &Path) -> Result<(), ServerError> {
     let Ok(text) = fs::read_to_string(directory.join("postmaster.pid")) else { return Ok(()) };
     let Some(raw) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else { return Ok(()) };
     let Some(pid) = Pid::from_raw(raw) else { return Ok(()) };

@@ -1,0 +1,171 @@
+//! Measures: one launch of one build, slice by slice. Joins `server` and `load`, decides nothing.
+//!
+//! The world above sees two traits, [`Bench`] and [`Launch`], with [`LiveBench`] as the real
+//! implementation; a simulated world stands behind the same traits in tests.
+
+mod host;
+mod launch;
+mod lock;
+mod probes;
+mod slice;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+pub use host::{fingerprint, memory_mib};
+pub use launch::LiveBench;
+pub use lock::MachineLock;
+
+use crate::domain::{Build, Measurement, Microbenchmark, Protocol, Suite, Version};
+use crate::load::{DatasetError, WireError};
+use crate::process::quoted;
+use crate::server::{InitOptions, ServerError};
+use crate::sql::SqlError;
+
+/// Everything that makes one launch.
+#[derive(Debug, Clone)]
+pub struct LaunchSpec {
+    /// The launch's own directory: data, log and state lie below it.
+    pub directory: PathBuf,
+    /// What is started.
+    pub build: Build,
+    /// Lines for postgresql.conf.
+    pub settings: String,
+    /// What initdb decides.
+    pub init: InitOptions,
+    /// What is run.
+    pub suite: Arc<Suite>,
+    /// The numbers.
+    pub protocol: Protocol,
+    /// Seed of the random numbers of this launch's runs.
+    pub seed: u64,
+}
+
+/// What is known about a launch once it is up.
+#[derive(Debug, Clone, Default)]
+pub struct LaunchFacts {
+    /// Number of the server start inside the launch, from 1.
+    pub server_start: u32,
+    /// Settings read back where they differ from the built-in default.
+    pub settings: BTreeMap<String, String>,
+    /// Digest of the loaded rows.
+    pub data_digest: String,
+    /// Steps whose effect on the table is already in, from before an interruption.
+    pub done: BTreeSet<String>,
+}
+
+/// Name of the postwrite after `step` in [`LaunchFacts::done`].
+#[must_use]
+pub fn postwrite_name(step: u32) -> String {
+    format!("postwrite {step}")
+}
+
+/// Where launches happen.
+pub trait Bench {
+    /// Brings a launch up: initialised, started, loaded, warmed; or continued where an interrupted
+    /// one stopped.
+    fn open(&mut self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError>;
+}
+
+/// One launch.
+pub trait Launch {
+    /// What is known about it.
+    fn facts(&self) -> &LaunchFacts;
+    /// Measures one slice; returns the beginning of the measured stretch with the measurement.
+    fn measure(&mut self, microbenchmark: &Microbenchmark) -> Result<(Timestamp, Measurement), MeasureError>;
+    /// Vacuum, checkpoint and rest after `step`.
+    fn postwrite(&mut self, step: u32) -> Result<(), MeasureError>;
+    /// Starts the server again after it died.
+    fn recover(&mut self) -> Result<(), MeasureError>;
+    /// Stops the server. With `keep` the directory stays, so that the launch can be continued.
+    fn close(self: Box<Self>, keep: bool) -> Result<(), MeasureError>;
+}
+
+/// What went wrong while measuring.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// Ctrl-C, SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
+    /// A server could not be made, started or stopped, or died.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The table could not be filled.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// An administrative statement failed.
+    #[error("an administrative statement failed")]
+    Admin(#[source] SqlError),
+    /// The server is not the release that it should be.
+    #[error("the server reports version {}, but {expected} was started", found.map_or("unknown".to_owned(), |v| v.to_string()))]
+    WrongVersion {
+        /// What was started.
+        expected: Version,
+        /// What answered.
+        found: Option<Version>,
+    },
+    /// The server was lost earlier in the launch.
+    #[error("the server of PostgreSQL {version} is not running")]
+    NoServer {
+        /// The release.
+        version: Version,
+    },
+    /// An event failed.
+    #[error("{microbenchmark} failed; the server's log ends with:{}\n    full log: {}",
+        quoted(tail), log.display())]
+    Slice {
+        /// The microbenchmark.
+        microbenchmark: String,
+        /// Why.
+        #[source]
+        source: WireError,
+        /// Last lines of the server's log.
+        tail: Vec<String>,
+        /// The log.
+        log: PathBuf,
+    },
+    /// A counter could not be read.
+    #[error("could not read the counters around {microbenchmark}; see {}", log.display())]
+    Probe {
+        /// The microbenchmark.
+        microbenchmark: String,
+        /// Why.
+        #[source]
+        source: SqlError,
+        /// The log.
+        log: PathBuf,
+    },
+    /// A file of the launch could not be written or removed.
+    #[error("could not handle the launch's files at {}", path.display())]
+    LaunchFile {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something lies in a launch's directory that regtrack did not put there.
+    #[error("{} is not regtrack's; move it away, then run the command again", path.display())]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The lock file could not be opened.
+    #[error("could not open the lock file {}", path.display())]
+    LockFile {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Another regtrack measures.
+    #[error("another regtrack (process {pid}) is measuring on this machine; wait for it, or stop it")]
+    OtherMeasurement {
+        /// Its process.
+        pid: String,
+    },
+}
