@@ -2,6 +2,7 @@
 //! suites. Validates it and suggests near names. No network, no server.
 
 pub mod suite;
+pub mod versions;
 
 mod params;
 
@@ -10,6 +11,9 @@ use std::path::PathBuf;
 
 pub use params::ParamProblem;
 pub use suite::SuiteProblem;
+pub use versions::ManifestProblem;
+
+use crate::domain::{Major, Version};
 
 /// What can be wrong with the catalogue's data, or with a name that is looked up in it.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +65,36 @@ pub enum CatalogError {
         /// The suite's name.
         suite: String,
         /// Names that look like it.
+        nearest: Vec<String>,
+    },
+    /// The manifest of a major makes no sense.
+    #[error("{file}: {problem}")]
+    Manifest {
+        /// The manifest.
+        file: String,
+        /// What is wrong with it.
+        problem: ManifestProblem,
+    },
+    /// A directory without manifests.
+    #[error("there is no <major>.toml in {}", dir.display())]
+    NoManifest {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A version that was never published, or is not known yet.
+    #[error("PostgreSQL {version} is not in the catalogue{}", hint(nearest))]
+    UnknownVersion {
+        /// The version.
+        version: Version,
+        /// Versions near it.
+        nearest: Vec<String>,
+    },
+    /// A major that never was, or is not known yet.
+    #[error("PostgreSQL {major} is not in the catalogue{}", hint(nearest))]
+    UnknownMajor {
+        /// The major.
+        major: Major,
+        /// Majors near it.
         nearest: Vec<String>,
     },
 }

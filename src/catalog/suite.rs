@@ -172,8 +172,8 @@ pub fn select(suite: &Suite, globs: &[String]) -> Result<Vec<String>, CatalogErr
             .build()
             .map_err(|source| CatalogError::Glob { glob: glob.clone(), source })?
             .compile_matcher();
-        let matches = |name: &str| forms(name).iter().any(|form| matcher.is_match(form));
-        let found: Vec<usize> = names().enumerate().filter(|(_, name)| matches(name)).map(|(index, _)| index).collect();
+        let fits = |name: &str| forms(name).iter().any(|form| matcher.is_match(form));
+        let found: Vec<usize> = names().enumerate().filter(|(_, name)| fits(name)).map(|(index, _)| index).collect();
         if found.is_empty() {
             let nearest = nearest(glob, names().flat_map(|name| forms(name).into_iter().rev()));
             return Err(CatalogError::NoMicrobenchmark { glob: glob.clone(), suite: suite.name.clone(), nearest });
