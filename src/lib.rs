@@ -13,6 +13,7 @@
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
+pub mod catalog;
 pub mod domain;
 pub mod load;
 pub mod measure;
