@@ -20,3 +20,4 @@ pub mod measure;
 pub mod process;
 pub mod server;
 pub mod sql;
+pub mod store;

@@ -100,6 +100,9 @@ pub struct Measurement {
     pub buffers_hit: Option<u64>,
     /// Buffers read from the operating system.
     pub buffers_read: Option<u64>,
+    /// Rate as printed in an imported table, in the row's unit. Set for imports only, where nothing
+    /// else is known: every other field is zero, empty or absent.
+    pub published_rate: Option<f64>,
 }
 
 impl Measurement {

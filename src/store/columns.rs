@@ -1,0 +1,414 @@
+//! Slices as columns: the one place that knows the Parquet files.
+//!
+//! A column is named after the field of [`SliceRecord`] or [`Measurement`] that it holds, unit last.
+//! `docs/results.md` lists them for people who read the files with other programs.
+
+use std::io::Cursor;
+use std::panic::{self, AssertUnwindSafe};
+
+use polars::prelude::*;
+
+use crate::domain::{Measurement, Outcome, SliceRecord, TargetId};
+
+/// Format of the columns. It changes only when an old column changes its meaning or goes away: a
+/// column that is new and may be absent needs no new format.
+pub const FORMAT: u32 = 1;
+
+/// Values of the column `outcome`.
+const MEASURED: &str = "measured";
+const FAILED: &str = "failed";
+
+/// A file that does not hold slices.
+#[derive(Debug, thiserror::Error)]
+pub enum ColumnsError {
+    /// The bytes are not a complete Parquet file.
+    #[error("it is not a complete Parquet file ({0})")]
+    Incomplete(&'static str),
+    /// The Parquet reader or writer gave up.
+    #[error("the Parquet data cannot be handled")]
+    Parquet(#[source] PolarsError),
+    /// The Parquet reader stopped at a broken invariant, which corrupt data can bring about.
+    #[error("the Parquet data are corrupt")]
+    Panicked,
+    /// A column is missing or has another type.
+    #[error("the column '{column}' is missing or has an unexpected type")]
+    Column {
+        /// The column's name.
+        column: &'static str,
+        /// What the reader said.
+        #[source]
+        source: PolarsError,
+    },
+    /// A value that must be there is not, or makes no sense.
+    #[error("row {row} has no usable value in the column '{column}'")]
+    Value {
+        /// The column's name.
+        column: &'static str,
+        /// The row, from 1.
+        row: usize,
+    },
+    /// A later regtrack wrote it.
+    #[error("its format is {found}, and this regtrack reads formats up to {FORMAT}")]
+    Newer {
+        /// The format found.
+        found: u32,
+    },
+}
+
+/// A field of [`Measurement`] as a column: its name, and how to get and set it.
+struct Field<T> {
+    name: &'static str,
+    get: fn(&Measurement) -> T,
+    set: fn(&mut Measurement, T),
+}
+
+/// Fields named like their columns.
+macro_rules! fields {
+    ($($field:ident),+ $(,)?) => {
+        &[$(Field { name: stringify!($field), get: |m| m.$field, set: |m, value| m.$field = value }),+]
+    };
+}
+
+const REALS: &[Field<f64>] =
+    fields![seconds, warmup_seconds, latency_us_mean, latency_us_p50, latency_us_p95, latency_us_p99, latency_us_max,];
+
+const COUNTS: &[Field<u64>] = fields![events, queries, reads, writes, others, rows, retries];
+
+const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
+    backend_cpu_ns,
+    backend_wait_ns,
+    backend_voluntary_switches,
+    backend_involuntary_switches,
+    client_cpu_ns,
+    wal_bytes,
+    buffers_hit,
+    buffers_read,
+];
+
+const OPTIONAL_REALS: &[Field<Option<f64>>] = fields![published_rate];
+
+/// The slices as a frame, one row each, in their order.
+pub fn to_frame(slices: &[SliceRecord]) -> Result<DataFrame, ColumnsError> {
+    let measurements: Vec<Option<&Measurement>> = slices.iter().map(|slice| slice.outcome.measurement()).collect();
+    let texts = |text: fn(&SliceRecord) -> &str| slices.iter().map(text).collect::<Vec<_>>();
+    let started_at: Vec<String> = slices.iter().map(|slice| slice.started_at.to_string()).collect();
+    let failures: Vec<Option<&str>> = slices
+        .iter()
+        .map(|slice| match &slice.outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Failed(reason) => Some(reason.as_str()),
+        })
+        .collect();
+    let outcomes: Vec<&str> =
+        failures.iter().map(|failure| if failure.is_none() { MEASURED } else { FAILED }).collect();
+
+    let mut columns = vec![
+        Column::new("format".into(), vec![FORMAT; slices.len()]),
+        Column::new("block".into(), slices.iter().map(|slice| slice.block).collect::<Vec<_>>()),
+        Column::new("target".into(), texts(|slice| &slice.target.0)),
+        Column::new("launch".into(), texts(|slice| &slice.launch)),
+        Column::new("server_start".into(), slices.iter().map(|slice| slice.server_start).collect::<Vec<_>>()),
+        Column::new("microbenchmark".into(), texts(|slice| &slice.microbenchmark)),
+        Column::new("started_at".into(), started_at),
+        Column::new("outcome".into(), outcomes),
+        Column::new("failure".into(), failures),
+    ];
+    for field in REALS {
+        let values: Vec<Option<f64>> = measurements.iter().map(|m| m.map(field.get)).collect();
+        columns.push(Column::new(field.name.into(), values));
+    }
+    for field in COUNTS {
+        let values: Vec<Option<u64>> = measurements.iter().map(|m| m.map(field.get)).collect();
+        columns.push(Column::new(field.name.into(), values));
+    }
+    for field in OPTIONAL_COUNTS {
+        let values: Vec<Option<u64>> = measurements.iter().map(|m| m.and_then(field.get)).collect();
+        columns.push(Column::new(field.name.into(), values));
+    }
+    for field in OPTIONAL_REALS {
+        let values: Vec<Option<f64>> = measurements.iter().map(|m| m.and_then(field.get)).collect();
+        columns.push(Column::new(field.name.into(), values));
+    }
+    columns.push(queries_by_second(&measurements));
+    let histograms: Vec<Option<&[u8]>> =
+        measurements.iter().map(|m| m.map(|m| m.latency_histogram.as_slice())).collect();
+    columns.push(Column::new("latency_histogram".into(), histograms));
+    DataFrame::new(slices.len(), columns).map_err(ColumnsError::Parquet)
+}
+
+fn queries_by_second(measurements: &[Option<&Measurement>]) -> Column {
+    let seconds = measurements.iter().flatten().map(|m| m.queries_by_second.len()).sum();
+    let mut lists = ListPrimitiveChunkedBuilder::<UInt32Type>::new(
+        "queries_by_second".into(),
+        measurements.len(),
+        seconds,
+        DataType::UInt32,
+    );
+    for measurement in measurements {
+        match measurement {
+            Some(measurement) => lists.append_slice(&measurement.queries_by_second),
+            None => lists.append_null(),
+        }
+    }
+    lists.finish().into_series().into_column()
+}
+
+/// The slices of a frame, one per row, in its order.
+pub fn from_frame(frame: &DataFrame) -> Result<Vec<SliceRecord>, ColumnsError> {
+    let rows = Rows { frame };
+    for row in 0..frame.height() {
+        let found = rows.u32("format", row)?;
+        if found > FORMAT {
+            return Err(ColumnsError::Newer { found });
+        }
+    }
+    (0..frame.height()).map(|row| rows.slice(row)).collect()
+}
+
+/// Typed access to single values of a frame.
+struct Rows<'a> {
+    frame: &'a DataFrame,
+}
+
+impl Rows<'_> {
+    fn slice(&self, row: usize) -> Result<SliceRecord, ColumnsError> {
+        let outcome = match self.text("outcome", row)? {
+            MEASURED => Outcome::Measured(Box::new(self.measurement(row)?)),
+            FAILED => Outcome::Failed(self.text("failure", row)?.to_owned()),
+            _ => return Err(missing("outcome", row)),
+        };
+        Ok(SliceRecord {
+            block: self.u32("block", row)?,
+            target: TargetId(self.text("target", row)?.to_owned()),
+            launch: self.text("launch", row)?.to_owned(),
+            server_start: self.u32("server_start", row)?,
+            microbenchmark: self.text("microbenchmark", row)?.to_owned(),
+            started_at: self.text("started_at", row)?.parse().map_err(|_| missing("started_at", row))?,
+            outcome,
+        })
+    }
+
+    fn measurement(&self, row: usize) -> Result<Measurement, ColumnsError> {
+        let mut measurement = Measurement::default();
+        for field in REALS {
+            (field.set)(&mut measurement, self.f64(field.name, row)?.ok_or_else(|| missing(field.name, row))?);
+        }
+        for field in COUNTS {
+            (field.set)(&mut measurement, self.u64(field.name, row)?.ok_or_else(|| missing(field.name, row))?);
+        }
+        for field in OPTIONAL_COUNTS.iter().filter(|field| self.has(field.name)) {
+            (field.set)(&mut measurement, self.u64(field.name, row)?);
+        }
+        for field in OPTIONAL_REALS.iter().filter(|field| self.has(field.name)) {
+            (field.set)(&mut measurement, self.f64(field.name, row)?);
+        }
+        measurement.queries_by_second = self.list("queries_by_second", row)?;
+        measurement.latency_histogram = self.bytes("latency_histogram", row)?;
+        Ok(measurement)
+    }
+
+    /// Optional columns may be younger than the file.
+    fn has(&self, name: &str) -> bool {
+        self.frame.column(name).is_ok()
+    }
+
+    fn column(&self, name: &'static str) -> Result<&Column, ColumnsError> {
+        self.frame.column(name).map_err(|source| ColumnsError::Column { column: name, source })
+    }
+
+    fn u32(&self, name: &'static str, row: usize) -> Result<u32, ColumnsError> {
+        let values = self.column(name)?.u32().map_err(|source| ColumnsError::Column { column: name, source })?;
+        values.get(row).ok_or_else(|| missing(name, row))
+    }
+
+    fn u64(&self, name: &'static str, row: usize) -> Result<Option<u64>, ColumnsError> {
+        let values = self.column(name)?.u64().map_err(|source| ColumnsError::Column { column: name, source })?;
+        Ok(values.get(row))
+    }
+
+    fn f64(&self, name: &'static str, row: usize) -> Result<Option<f64>, ColumnsError> {
+        let values = self.column(name)?.f64().map_err(|source| ColumnsError::Column { column: name, source })?;
+        Ok(values.get(row))
+    }
+
+    fn text(&self, name: &'static str, row: usize) -> Result<&str, ColumnsError> {
+        let values = self.column(name)?.str().map_err(|source| ColumnsError::Column { column: name, source })?;
+        values.get(row).ok_or_else(|| missing(name, row))
+    }
+
+    fn bytes(&self, name: &'static str, row: usize) -> Result<Vec<u8>, ColumnsError> {
+        let values = self.column(name)?.binary().map_err(|source| ColumnsError::Column { column: name, source })?;
+        values.get(row).map(<[u8]>::to_vec).ok_or_else(|| missing(name, row))
+    }
+
+    fn list(&self, name: &'static str, row: usize) -> Result<Vec<u32>, ColumnsError> {
+        let wrong_type = |source| ColumnsError::Column { column: name, source };
+        let values = self.column(name)?.list().map_err(wrong_type)?;
+        let items = values.get_as_series(row).ok_or_else(|| missing(name, row))?;
+        let items = items.u32().map_err(wrong_type)?;
+        items.iter().collect::<Option<_>>().ok_or_else(|| missing(name, row))
+    }
+}
+
+fn missing(column: &'static str, row: usize) -> ColumnsError {
+    ColumnsError::Value { column, row: row + 1 }
+}
+
+/// The slices as the bytes of a Parquet file.
+pub fn to_parquet(slices: &[SliceRecord]) -> Result<Vec<u8>, ColumnsError> {
+    let mut frame = to_frame(slices)?;
+    let mut bytes = Vec::new();
+    // One thread: these frames are small, and nothing may compete with a measurement for long.
+    ParquetWriter::new(&mut bytes).set_parallel(false).finish(&mut frame).map_err(ColumnsError::Parquet)?;
+    Ok(bytes)
+}
+
+/// The slices in the bytes of a Parquet file.
+pub fn from_parquet(bytes: &[u8]) -> Result<Vec<SliceRecord>, ColumnsError> {
+    check_ends(bytes)?;
+    // The reader asserts what it expects of a file; corrupt input must not take the program down.
+    let read = || {
+        let reader = ParquetReader::new(Cursor::new(bytes)).read_parallel(ParallelStrategy::None);
+        from_frame(&reader.finish().map_err(ColumnsError::Parquet)?)
+    };
+    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(ColumnsError::Panicked))
+}
+
+/// Checks what a truncated or foreign file lacks: the magic at both ends around a footer that fits.
+fn check_ends(bytes: &[u8]) -> Result<(), ColumnsError> {
+    const MAGIC: &[u8] = b"PAR1";
+    let incomplete = |reason| Err(ColumnsError::Incomplete(reason));
+    if !bytes.starts_with(MAGIC) {
+        return incomplete("it does not begin like one");
+    }
+    let Some((rest, [a, b, c, d, tail @ ..])) = bytes.split_last_chunk::<8>() else {
+        return incomplete("it is too short");
+    };
+    if tail != MAGIC {
+        return incomplete("its end is missing");
+    }
+    let footer = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
+    if footer + MAGIC.len() as u64 > rest.len() as u64 {
+        return incomplete("its footer does not fit");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    prop_compose! {
+        // Every field is written out: a field that is added to `Measurement` and forgotten in the
+        // columns breaks this test.
+        fn measurement()(
+            reals in vec(any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), 7),
+            counts in vec(any::<u64>(), 7),
+            optional in vec(option::of(any::<u64>()), 8),
+            published_rate in option::of(0.0..1e9),
+            queries_by_second in vec(any::<u32>(), 0..20),
+            latency_histogram in vec(any::<u8>(), 0..50),
+        ) -> Measurement {
+            Measurement {
+                seconds: reals[0],
+                warmup_seconds: reals[1],
+                events: counts[0],
+                queries: counts[1],
+                reads: counts[2],
+                writes: counts[3],
+                others: counts[4],
+                rows: counts[5],
+                retries: counts[6],
+                queries_by_second,
+                latency_histogram,
+                latency_us_mean: reals[2],
+                latency_us_p50: reals[3],
+                latency_us_p95: reals[4],
+                latency_us_p99: reals[5],
+                latency_us_max: reals[6],
+                backend_cpu_ns: optional[0],
+                backend_wait_ns: optional[1],
+                backend_voluntary_switches: optional[2],
+                backend_involuntary_switches: optional[3],
+                client_cpu_ns: optional[4],
+                wal_bytes: optional[5],
+                buffers_hit: optional[6],
+                buffers_read: optional[7],
+                published_rate,
+            }
+        }
+    }
+
+    prop_compose! {
+        fn record()(
+            block in any::<u32>(),
+            server_start in any::<u32>(),
+            names in vec(".{0,12}", 3),
+            nanosecond in -1_000_000_000_000_000_000i64..4_000_000_000_000_000_000,
+            outcome in prop_oneof![
+                measurement().prop_map(|m| Outcome::Measured(Box::new(m))),
+                ".{0,40}".prop_map(Outcome::Failed),
+            ],
+        ) -> SliceRecord {
+            SliceRecord {
+                block,
+                target: TargetId(names[0].clone()),
+                launch: names[1].clone(),
+                server_start,
+                microbenchmark: names[2].clone(),
+                started_at: Timestamp::from_nanosecond(nanosecond.into()).unwrap(),
+                outcome,
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn slices_survive_the_way_through_parquet(slices in vec(record(), 0..6)) {
+            prop_assert_eq!(from_parquet(&to_parquet(&slices).unwrap()).unwrap(), slices);
+        }
+
+        #[test]
+        fn a_truncated_file_is_an_error(slice in record(), cut in 0.0..1.0) {
+            let bytes = to_parquet(&[slice]).unwrap();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index below the length")]
+            let kept = (bytes.len() as f64 * cut) as usize;
+            prop_assert!(from_parquet(&bytes[..kept]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_named() {
+        let mut frame = to_frame(&[]).unwrap();
+        assert_eq!(from_frame(&frame).unwrap(), []);
+        let row = Column::new("format".into(), [FORMAT + 1]);
+        frame = DataFrame::new(1, vec![row]).unwrap();
+        let message = from_frame(&frame).unwrap_err().to_string();
+        assert_eq!(message, "its format is 2, and this regtrack reads formats up to 1");
+    }
+
+    #[test]
+    fn a_file_without_a_younger_optional_column_still_reads() {
+        let slice = SliceRecord {
+            block: 1,
+            target: TargetId("17.0-0".into()),
+            launch: "b1".into(),
+            server_start: 1,
+            microbenchmark: "scan_range=100".into(),
+            started_at: Timestamp::UNIX_EPOCH,
+            outcome: Outcome::Measured(Box::new(Measurement { wal_bytes: Some(7), ..Measurement::default() })),
+        };
+        let frame = to_frame(std::slice::from_ref(&slice)).unwrap();
+        let read = from_frame(&frame.drop("wal_bytes").unwrap()).unwrap();
+        assert_eq!(read[0].outcome.measurement().unwrap().wal_bytes, None);
+        let error = from_frame(&frame.drop("queries").unwrap()).unwrap_err().to_string();
+        assert!(error.contains("'queries' is missing"), "{error}");
+    }
+}

@@ -1,0 +1,602 @@
+//! The results directory: sweeps, their slices as Parquet files, and imported tables.
+//!
+//! A slice is written once, as a whole, and never again; a manifest is replaced as a whole. So a
+//! process that is killed at any point leaves a readable directory. Computes nothing.
+
+pub mod columns;
+mod files;
+mod import;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Outcome, SliceRecord, SweepManifest};
+
+pub use columns::ColumnsError;
+pub use import::{ImportError, Problem, RowKind, import};
+
+/// Format of the directory and of the manifests.
+pub const FORMAT: u32 = 1;
+
+const MARKER: &str = "regtrack-results.json";
+
+/// Entries of a sweep's directory that regtrack makes. `--fresh` removes a directory only when it
+/// holds nothing else.
+const SWEEP_ENTRIES: [&str; 3] = ["manifest.json", "slices", "logs"];
+
+/// Why a results directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is nothing to show.
+    #[error("there are no results in '{}': run a sweep or import tables first", dir.display())]
+    NoResults {
+        /// The results directory.
+        dir: PathBuf,
+    },
+    /// Somebody else's directory.
+    #[error(
+        "'{}' is not empty and holds no {MARKER}, so it isn't a results directory: choose a new or an empty one",
+        dir.display()
+    )]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A file where the directory should be.
+    #[error("'{}' is not a directory: choose another results directory", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A later regtrack wrote it.
+    #[error(
+        "'{}' has format {found}, and this regtrack reads formats up to {FORMAT}: use the regtrack that wrote it",
+        path.display()
+    )]
+    NewerFormat {
+        /// The marker or manifest.
+        path: PathBuf,
+        /// The format found.
+        found: u64,
+    },
+    /// A marker or manifest that cannot be understood.
+    #[error("'{}' is not what regtrack writes there", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Another process is writing.
+    #[error(
+        "the results in '{}' are being written by {}: wait for it to end, or choose another directory", dir.display(),
+        pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    Locked {
+        /// The results directory.
+        dir: PathBuf,
+        /// The process that holds the lock, as far as it has said so.
+        pid: Option<u32>,
+    },
+    /// A sweep that is not there.
+    #[error("there is no sweep '{id}' in '{}'", dir.display())]
+    UnknownSweep {
+        /// The results directory.
+        dir: PathBuf,
+        /// The sweep asked for.
+        id: String,
+    },
+    /// A name that cannot be that of a directory of ours.
+    #[error("'{name}' cannot name a sweep or a launch: use letters, digits, '.', '-' and '_'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// Something in a sweep's directory that regtrack did not make.
+    #[error("'{}' was not made by regtrack, so the sweep is not removed: move it away first", path.display())]
+    ForeignInSweep {
+        /// The entry.
+        path: PathBuf,
+    },
+    /// A slice file that cannot be read.
+    #[error("cannot read '{}': move the file away and the sweep will measure its cell again", path.display())]
+    Slices {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: ColumnsError,
+    },
+    /// Slices that cannot be turned into a file.
+    #[error("cannot prepare '{}'", path.display())]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: ColumnsError,
+    },
+    /// A table that cannot be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// The file system refused.
+    #[error("cannot {doing} '{}'", path.display())]
+    Io {
+        /// What was being done: `read`, `write`, …
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Attaches what was being done, and to which path, to an I/O error.
+fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { doing, path, source }
+}
+
+/// Content of the marker file.
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    format: u32,
+}
+
+/// A results directory.
+#[derive(Debug, Clone)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// The right to write; given back when dropped, and by the operating system when the process dies.
+#[derive(Debug)]
+pub struct StoreLock {
+    _file: File,
+}
+
+impl Store {
+    /// Opens a results directory, or makes one where nothing or an empty directory is.
+    pub fn create_or_open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let dir = dir.into();
+        match Self::open(&dir) {
+            Err(StoreError::NoResults { .. }) => {}
+            result => return result,
+        }
+        files::create_directory(&dir).map_err(io_error("create", &dir))?;
+        let marker = dir.join(MARKER);
+        write_json(&marker, &Marker { format: FORMAT })?;
+        Ok(Self { dir })
+    }
+
+    /// Opens a results directory that exists.
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let dir = dir.into();
+        match fs::metadata(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(StoreError::NoResults { dir }),
+            Err(source) => return Err(io_error("open", &dir)(source)),
+            Ok(metadata) if !metadata.is_dir() => return Err(StoreError::NotADirectory { path: dir }),
+            Ok(_) => {}
+        }
+        match read_json::<Marker>(&dir.join(MARKER))? {
+            Some(_) => Ok(Self { dir }),
+            None if files::entries(&dir).map_err(io_error("list", &dir))?.is_empty() => {
+                Err(StoreError::NoResults { dir })
+            }
+            None => Err(StoreError::Foreign { dir }),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Takes the right to write, or fails at once when another process has it. Removes what a killed
+    /// process left unfinished.
+    pub fn lock(&self) -> Result<StoreLock, StoreError> {
+        let path = self.dir.join("lock");
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = file.map_err(io_error("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // The number is a courtesy; whoever holds the lock may not have written it yet.
+                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(StoreError::Locked { dir: self.dir.clone(), pid });
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(io_error("lock", &path)(source)),
+        }
+        write_pid(&file).map_err(io_error("write", &path))?;
+        self.remove_leftovers()?;
+        Ok(StoreLock { _file: file })
+    }
+
+    fn remove_leftovers(&self) -> Result<(), StoreError> {
+        let sweeps = self.sweeps_dir();
+        if sweeps.is_dir() {
+            files::remove_temporary(&sweeps).map_err(io_error("clean up", &sweeps))?;
+        }
+        for entry in fs::read_dir(&self.dir).map_err(io_error("list", &self.dir))? {
+            let entry = entry.map_err(io_error("list", &self.dir))?;
+            let path = entry.path();
+            if files::is_temporary(&entry.file_name()) && path.is_file() {
+                fs::remove_file(&path).map_err(io_error("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All sweeps, oldest first.
+    pub fn sweeps(&self) -> Result<Vec<SweepManifest>, StoreError> {
+        let dir = self.sweeps_dir();
+        let mut manifests = Vec::new();
+        for path in files::entries(&dir).map_err(io_error("list", &dir))? {
+            // A directory without a manifest is one whose first write was interrupted.
+            manifests.extend(read_json::<SweepManifest>(&path.join("manifest.json"))?);
+        }
+        manifests.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        Ok(manifests)
+    }
+
+    /// The sweep that commands show unless told otherwise: the one made current last, or the newest.
+    pub fn current(&self) -> Result<SweepManifest, StoreError> {
+        let path = self.dir.join("current");
+        match fs::read_to_string(&path) {
+            Ok(id) => self.existing(id.trim()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let newest = self.sweeps()?.into_iter().max_by_key(|manifest| manifest.updated_at);
+                newest.ok_or_else(|| StoreError::NoResults { dir: self.dir.clone() })
+            }
+            Err(source) => Err(io_error("read", &path)(source)),
+        }
+    }
+
+    /// Makes a sweep the one that commands show.
+    pub fn set_current(&self, id: &str) -> Result<(), StoreError> {
+        self.existing(id)?;
+        let path = self.dir.join("current");
+        files::write_atomically(&path, format!("{id}\n").as_bytes()).map_err(io_error("write", &path))
+    }
+
+    /// The manifest of a sweep, if there is such a sweep.
+    pub fn manifest(&self, id: &str) -> Result<Option<SweepManifest>, StoreError> {
+        read_json(&self.sweep_dir(id)?.join("manifest.json"))
+    }
+
+    fn existing(&self, id: &str) -> Result<SweepManifest, StoreError> {
+        self.manifest(id)?.ok_or_else(|| StoreError::UnknownSweep { dir: self.dir.clone(), id: id.to_owned() })
+    }
+
+    /// Writes a sweep's manifest, replacing an earlier one.
+    pub fn write_manifest(&self, manifest: &SweepManifest) -> Result<(), StoreError> {
+        let dir = self.sweep_dir(&manifest.id)?;
+        files::create_directory(&dir).map_err(io_error("create", &dir))?;
+        write_json(&dir.join("manifest.json"), manifest)
+    }
+
+    /// Adds a slice to a sweep. It is on disk when this returns, in a file of its own:
+    /// `slices/<launch>/<microbenchmark>.parquet`, with a number where that name is taken.
+    pub fn append(&self, sweep: &str, slice: &SliceRecord) -> Result<(), StoreError> {
+        check_name(&slice.launch)?;
+        let dir = self.sweep_dir(sweep)?.join("slices").join(&slice.launch);
+        files::create_directory(&dir).map_err(io_error("create", &dir))?;
+        let slug = slug(&slice.microbenchmark);
+        let mut path = dir.join(format!("{slug}.parquet"));
+        let mut number = 2;
+        while path.exists() {
+            path = dir.join(format!("{slug}~{number}.parquet"));
+            number += 1;
+        }
+        write_slices(&path, std::slice::from_ref(slice))
+    }
+
+    /// The slices of a sweep: one for each block, target and microbenchmark. Where several were
+    /// written, a measured one counts before a failed one, and then the newest. Ordered by block and
+    /// time.
+    pub fn slices(&self, sweep: &str) -> Result<Vec<SliceRecord>, StoreError> {
+        let mut slices = Vec::new();
+        let dir = self.sweep_dir(sweep)?.join("slices");
+        for launch in files::entries(&dir).map_err(io_error("list", &dir))? {
+            for path in files::entries(&launch).map_err(io_error("list", &launch))? {
+                let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+                let read = columns::from_parquet(&bytes).map_err(|source| StoreError::Slices { path, source })?;
+                slices.extend(read);
+            }
+        }
+        // Stable: rows of an imported table share one time and keep the table's order.
+        slices.sort_by_key(|slice| (slice.block, slice.started_at));
+        Ok(latest(slices))
+    }
+
+    /// Removes a sweep from the results, and nothing that regtrack did not make.
+    pub fn remove_sweep(&self, id: &str) -> Result<(), StoreError> {
+        let dir = self.sweep_dir(id)?;
+        self.existing(id)?;
+        for path in files::entries(&dir).map_err(io_error("list", &dir))? {
+            if !SWEEP_ENTRIES.iter().any(|name| path.ends_with(name)) {
+                return Err(StoreError::ForeignInSweep { path });
+            }
+        }
+        let current = self.dir.join("current");
+        if fs::read_to_string(&current).is_ok_and(|text| text.trim() == id) {
+            fs::remove_file(&current).map_err(io_error("remove", &current))?;
+        }
+        // Out of sight in one step: a sweep is never seen half removed.
+        let doomed = files::temporary(&dir);
+        fs::rename(&dir, &doomed).map_err(io_error("remove", &dir))?;
+        fs::remove_dir_all(&doomed).map_err(io_error("remove", &doomed))
+    }
+
+    /// Writes all slices of a sweep into one Parquet file.
+    pub fn export_parquet(&self, sweep: &str, path: &Path) -> Result<(), StoreError> {
+        write_slices(path, &self.slices(sweep)?)
+    }
+
+    fn sweeps_dir(&self) -> PathBuf {
+        self.dir.join("sweeps")
+    }
+
+    fn sweep_dir(&self, id: &str) -> Result<PathBuf, StoreError> {
+        check_name(id)?;
+        Ok(self.sweeps_dir().join(id))
+    }
+}
+
+fn write_pid(mut file: &File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// Refuses names that would lead out of the directory or look unfinished.
+fn check_name(name: &str) -> Result<(), StoreError> {
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if plain && !name.is_empty() && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(StoreError::Name { name: name.to_owned() })
+}
+
+/// A microbenchmark's name as a file name.
+fn slug(microbenchmark: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let slug: String = microbenchmark.chars().map(plain).collect();
+    slug.trim_start_matches('.').to_owned()
+}
+
+/// Keeps one slice of each block, target and microbenchmark.
+fn latest(slices: Vec<SliceRecord>) -> Vec<SliceRecord> {
+    let rank =
+        |slice: &SliceRecord| (matches!(slice.outcome, Outcome::Measured(_)), slice.started_at, slice.server_start);
+    let mut best: HashMap<(u32, &str, &str), usize> = HashMap::new();
+    for (index, slice) in slices.iter().enumerate() {
+        let kept = best.entry((slice.block, &slice.target.0, &slice.microbenchmark)).or_insert(index);
+        if rank(slice) >= rank(&slices[*kept]) {
+            *kept = index;
+        }
+    }
+    let mut kept = vec![false; slices.len()];
+    for index in best.into_values() {
+        kept[index] = true;
+    }
+    slices.into_iter().zip(kept).filter_map(|(slice, kept)| kept.then_some(slice)).collect()
+}
+
+fn write_slices(path: &Path, slices: &[SliceRecord]) -> Result<(), StoreError> {
+    let encoded = columns::to_parquet(slices);
+    let bytes = encoded.map_err(|source| StoreError::Encode { path: path.to_owned(), source })?;
+    files::write_atomically(path, &bytes).map_err(io_error("write", path))
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let json = serde_json::to_string_pretty(value);
+    let json = json.map_err(|source| StoreError::Json { path: path.to_owned(), source })?;
+    files::write_atomically(path, format!("{json}\n").as_bytes()).map_err(io_error("write", path))
+}
+
+/// Reads a file with a `format` field; `None` when it does not exist.
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(io_error("read", path))?,
+    };
+    let json = |source| StoreError::Json { path: path.to_owned(), source };
+    // The format is looked at first: a newer file need not fit our types.
+    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(json)?;
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        Some(found) if found > u64::from(FORMAT) => Err(StoreError::NewerFormat { path: path.to_owned(), found }),
+        _ => serde_json::from_value(value).map(Some).map_err(json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::domain::{Measurement, Origin, TargetId};
+
+    fn temporary_store() -> (TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create_or_open(dir.path().join("results")).unwrap();
+        (dir, store)
+    }
+
+    fn manifest(id: &str, second: i64) -> SweepManifest {
+        let at = Timestamp::from_second(second).unwrap();
+        SweepManifest {
+            format: FORMAT,
+            id: id.to_owned(),
+            regtrack: "0.1.0".to_owned(),
+            created_at: at,
+            updated_at: at,
+            command: "regtrack sweep".to_owned(),
+            origin: Origin::Imported { files: vec![] },
+            launches: 1,
+            targets: vec![],
+            former_targets: vec![],
+            base: TargetId("9.0.23-0".to_owned()),
+            host: None,
+        }
+    }
+
+    fn slice(launch: &str, second: i64, queries: Option<u64>) -> SliceRecord {
+        SliceRecord {
+            block: 1,
+            target: TargetId("17.10-3fa9c1d2".to_owned()),
+            launch: launch.to_owned(),
+            server_start: 1,
+            microbenchmark: "point-query.pre_range=100".to_owned(),
+            started_at: Timestamp::from_second(second).unwrap(),
+            outcome: queries.map_or_else(
+                || Outcome::Failed("the server died".to_owned()),
+                |queries| Outcome::Measured(Box::new(Measurement { seconds: 1.0, queries, ..Measurement::default() })),
+            ),
+        }
+    }
+
+    fn queries(slices: &[SliceRecord]) -> Vec<Option<u64>> {
+        slices.iter().map(|slice| slice.outcome.measurement().map(|m| m.queries)).collect()
+    }
+
+    #[test]
+    fn a_foreign_directory_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
+        let error = Store::create_or_open(dir.path()).unwrap_err();
+        assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
+        assert!(matches!(Store::open(dir.path()).unwrap_err(), StoreError::Foreign { .. }));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let file = Store::create_or_open(dir.path().join("thesis.txt")).unwrap_err().to_string();
+        assert!(file.contains("is not a directory"), "{file}");
+    }
+
+    #[test]
+    fn opening_needs_results() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in [dir.path().to_owned(), dir.path().join("none")] {
+            let message = Store::open(&path).unwrap_err().to_string();
+            assert!(message.ends_with("run a sweep or import tables first"), "{message}");
+        }
+        // A marker that was being written when the process died does not make the directory foreign.
+        fs::write(dir.path().join(".tmp-regtrack-results.json-1"), "{").unwrap();
+        let store = Store::create_or_open(dir.path()).unwrap();
+        assert!(matches!(store.current().unwrap_err(), StoreError::NoResults { .. }));
+        Store::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn newer_and_broken_files_are_named() {
+        let (_dir, store) = temporary_store();
+        fs::write(store.dir().join(MARKER), r#"{"format": 2, "layout": "other"}"#).unwrap();
+        let message = Store::create_or_open(store.dir()).unwrap_err().to_string();
+        assert!(message.contains("regtrack-results.json' has format 2"), "{message}");
+        fs::write(store.dir().join(MARKER), "{").unwrap();
+        assert!(matches!(Store::open(store.dir()).unwrap_err(), StoreError::Json { .. }));
+    }
+
+    #[test]
+    fn one_process_writes_at_a_time() {
+        let (_dir, store) = temporary_store();
+        let lock = store.lock().unwrap();
+        let message = store.lock().unwrap_err().to_string();
+        assert!(message.contains(&format!("by process {}:", std::process::id())), "{message}");
+        drop(lock);
+        store.lock().unwrap();
+    }
+
+    #[test]
+    fn sweeps_are_listed_by_age_and_one_is_current() {
+        let (_dir, store) = temporary_store();
+        store.write_manifest(&manifest("b", 1)).unwrap();
+        store.write_manifest(&manifest("a", 2)).unwrap();
+        let ids: Vec<_> = store.sweeps().unwrap().into_iter().map(|manifest| manifest.id).collect();
+        assert_eq!(ids, ["b", "a"]);
+        assert_eq!(store.current().unwrap().id, "a");
+        store.set_current("b").unwrap();
+        assert_eq!(store.current().unwrap(), manifest("b", 1));
+        assert!(matches!(store.set_current("c").unwrap_err(), StoreError::UnknownSweep { .. }));
+        assert!(matches!(store.manifest("../b").unwrap_err(), StoreError::Name { .. }));
+        assert_eq!(store.manifest("c").unwrap(), None);
+    }
+
+    #[test]
+    fn a_measured_slice_counts_before_a_failed_one_and_then_the_newest() {
+        let (_dir, store) = temporary_store();
+        store.append("s", &slice("b1-a-1", 10, None)).unwrap();
+        store.append("s", &slice("b1-a-1", 11, None)).unwrap();
+        assert_eq!(store.slices("s").unwrap(), [slice("b1-a-1", 11, None)]);
+        store.append("s", &slice("b1-a-2", 12, Some(5))).unwrap();
+        store.append("s", &slice("b1-a-3", 13, None)).unwrap();
+        assert_eq!(queries(&store.slices("s").unwrap()), [Some(5)]);
+        store.append("s", &slice("b1-a-4", 14, Some(6))).unwrap();
+        store.append("s", &SliceRecord { block: 2, ..slice("b2-a-1", 9, Some(7)) }).unwrap();
+        assert_eq!(queries(&store.slices("s").unwrap()), [Some(6), Some(7)]);
+
+        let file = store.dir().join("all.parquet");
+        store.export_parquet("s", &file).unwrap();
+        assert_eq!(queries(&columns::from_parquet(&fs::read(&file).unwrap()).unwrap()), [Some(6), Some(7)]);
+    }
+
+    #[test]
+    fn leftovers_are_ignored_and_removed_by_the_next_writer() {
+        let (_dir, store) = temporary_store();
+        store.append("s", &slice("b1-a-1", 10, Some(5))).unwrap();
+        let leftover = store.dir().join("sweeps/s/slices/b1-a-1/.tmp-x.parquet-1");
+        fs::write(&leftover, "PAR1").unwrap();
+        fs::create_dir_all(store.dir().join("sweeps/.tmp-old-1/slices")).unwrap();
+        fs::write(store.dir().join(".tmp-current-1"), "s").unwrap();
+        assert_eq!(queries(&store.slices("s").unwrap()), [Some(5)]);
+        assert!(store.sweeps().unwrap().is_empty());
+        store.lock().unwrap();
+        assert!(!leftover.exists());
+        assert!(!store.dir().join("sweeps/.tmp-old-1").exists() && !store.dir().join(".tmp-current-1").exists());
+        assert_eq!(queries(&store.slices("s").unwrap()), [Some(5)]);
+    }
+
+    #[test]
+    fn a_damaged_slice_file_is_named_with_the_way_out() {
+        let (_dir, store) = temporary_store();
+        store.append("s", &slice("b1-a-1", 10, Some(5))).unwrap();
+        let path = store.dir().join("sweeps/s/slices/b1-a-1/point-query.pre_range-100.parquet");
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let message = store.slices("s").unwrap_err().to_string();
+        assert!(message.contains("point-query.pre_range-100.parquet': move the file away"), "{message}");
+        // The footer is there but describes nonsense.
+        let mut broken = whole.clone();
+        let length = broken.len();
+        broken[length - 60..length - 8].fill(0xff);
+        fs::write(&path, broken).unwrap();
+        assert!(matches!(store.slices("s").unwrap_err(), StoreError::Slices { .. }));
+        fs::remove_file(&path).unwrap();
+        assert!(store.slices("s").unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_what_regtrack_made_is_removed() {
+        let (_dir, store) = temporary_store();
+        store.write_manifest(&manifest("s", 1)).unwrap();
+        store.append("s", &slice("b1-a-1", 10, Some(5))).unwrap();
+        store.set_current("s").unwrap();
+        let notes = store.dir().join("sweeps/s/notes.txt");
+        fs::write(&notes, "mine").unwrap();
+        assert!(matches!(store.remove_sweep("s").unwrap_err(), StoreError::ForeignInSweep { .. }));
+        assert_eq!(store.current().unwrap().id, "s");
+        fs::remove_file(notes).unwrap();
+        store.remove_sweep("s").unwrap();
+        assert!(store.sweeps().unwrap().is_empty());
+        assert!(matches!(store.current().unwrap_err(), StoreError::NoResults { .. }));
+        assert!(matches!(store.remove_sweep("s").unwrap_err(), StoreError::UnknownSweep { .. }));
+    }
+}

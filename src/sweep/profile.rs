@@ -1,0 +1,123 @@
+//! Profiles: named sets of numbers for a sweep, every one of which can be overridden.
+
+/// The numbers of a profile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Profile {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, in one line.
+    pub about: &'static str,
+    /// Rows loaded.
+    pub rows: u64,
+    /// Seconds per read slice.
+    pub read_seconds: f64,
+    /// Seconds per write slice.
+    pub write_seconds: f64,
+    /// Seconds of warm-up before each slice.
+    pub slice_warmup_seconds: f64,
+    /// Seconds of the point-query warm-up after the load.
+    pub load_warmup_seconds: f64,
+    /// Whether `scan` is executed exactly once.
+    pub scan_once: bool,
+    /// How long a postwrite lasts at least.
+    pub postwrite: PostwriteRest,
+    /// Launches per target.
+    pub launches: u32,
+    /// Configuration set.
+    pub config: &'static str,
+}
+
+/// Shortest duration of a postwrite, in seconds: `base + per_million × rows / 10⁶`, at most `cap`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PostwriteRest {
+    /// Constant part.
+    pub base: f64,
+    /// Part per million rows.
+    pub per_million: f64,
+    /// Upper end.
+    pub cap: f64,
+}
+
+impl PostwriteRest {
+    /// The duration for a table of `rows` rows.
+    #[must_use]
+    pub fn seconds(self, rows: u64) -> f64 {
+        (self.base + self.per_million * rows as f64 / 1e6).min(self.cap)
+    }
+}
+
+/// All profiles, shortest first.
+pub const PROFILES: [Profile; 4] = [
+    Profile {
+        name: "smoke",
+        about: "proves that everything works; its numbers are noise",
+        rows: 20_000,
+        read_seconds: 0.25,
+        write_seconds: 0.25,
+        slice_warmup_seconds: 0.05,
+        load_warmup_seconds: 0.25,
+        scan_once: false,
+        postwrite: PostwriteRest { base: 0.0, per_million: 0.0, cap: 0.0 },
+        launches: 1,
+        config: "default",
+    },
+    Profile {
+        name: "quick",
+        about: "a first look: three releases in a quarter of an hour; shows differences of 10 % and more",
+        rows: 500_000,
+        read_seconds: 4.0,
+        write_seconds: 4.0,
+        slice_warmup_seconds: 0.5,
+        load_warmup_seconds: 5.0,
+        scan_once: false,
+        postwrite: PostwriteRest { base: 2.0, per_million: 1.0, cap: 60.0 },
+        launches: 1,
+        config: "default",
+    },
+    Profile {
+        name: "standard",
+        about: "five launches of 240 s: up to 1200 s per microbenchmark and release",
+        rows: 10_000_000,
+        read_seconds: 240.0,
+        write_seconds: 240.0,
+        slice_warmup_seconds: 5.0,
+        load_warmup_seconds: 60.0,
+        scan_once: false,
+        postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
+        launches: 5,
+        config: "default",
+    },
+    Profile {
+        name: "paper",
+        about: "the article's protocol: 30 M rows, 1200 s per microbenchmark, one launch, its configuration",
+        rows: 30_000_000,
+        read_seconds: 1200.0,
+        write_seconds: 1200.0,
+        slice_warmup_seconds: 5.0,
+        load_warmup_seconds: 1200.0,
+        scan_once: true,
+        postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
+        launches: 1,
+        config: "callaghan",
+    },
+];
+
+/// Looks a profile up by name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Profile> {
+    PROFILES.iter().find(|profile| profile.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_paper_profile_is_the_articles_protocol() {
+        let paper = find("paper").unwrap();
+        assert_eq!((paper.rows, paper.launches), (30_000_000, 1));
+        // 60 s plus one per million rows: 90 s for 30 M (specification, postwrite).
+        assert!((paper.postwrite.seconds(paper.rows) - 90.0).abs() < 1e-9);
+        assert!((paper.postwrite.seconds(5_000_000_000) - 1200.0).abs() < 1e-9);
+    }
+}
