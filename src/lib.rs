@@ -13,5 +13,6 @@
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
+pub mod build;
 pub mod domain;
 pub mod process;
