@@ -13,6 +13,7 @@
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
+pub mod build;
 pub mod catalog;
 pub mod domain;
 pub mod load;

@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Lines of a child's output that an error shows.
@@ -32,8 +35,24 @@ pub enum CommandErrorKind {
     Status(ExitStatus),
     /// It was still running at its deadline and was killed.
     Deadline(Duration),
+    /// regtrack was asked to stop while it ran.
+    Interrupted,
     /// Its output could not be written or read.
     Output(io::Error),
+}
+
+/// Set when regtrack is asked to stop; children are ended then.
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The flag that a signal handler sets. One for the whole process, because signals are.
+pub fn interrupt_flag() -> Arc<AtomicBool> {
+    Arc::clone(INTERRUPTED.get_or_init(Arc::default))
+}
+
+/// Whether regtrack was asked to stop.
+#[must_use]
+pub fn is_interrupted() -> bool {
+    INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 impl CommandError {
@@ -66,6 +85,7 @@ impl fmt::Display for CommandError {
             CommandErrorKind::Deadline(limit) => {
                 write!(f, "'{command}' was still running after {} s and was stopped", limit.as_secs())?;
             }
+            CommandErrorKind::Interrupted => write!(f, "'{command}' was interrupted")?,
             CommandErrorKind::Output(error) => write!(f, "could not handle the output of '{command}': {error}")?,
         }
         f.write_str(&quoted(&self.tail))?;
@@ -118,6 +138,7 @@ pub fn run(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Res
             }
             Err(error(CommandErrorKind::Status(status), lines))
         }
+        None if is_interrupted() => Err(error(CommandErrorKind::Interrupted, Vec::new())),
         None => Err(error(CommandErrorKind::Deadline(deadline), tail(&mut read_stderr))),
     }
 }
@@ -128,7 +149,7 @@ fn words(command: &Command) -> (String, String) {
     (command.get_program().to_string_lossy().into_owned(), arguments.join(" "))
 }
 
-/// Waits for `child` until the deadline; kills it and returns `None` past that.
+/// Waits for `child` until the deadline or an interruption; kills it and returns `None` past that.
 fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -136,7 +157,7 @@ fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<Optio
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if start.elapsed() > deadline {
+        if start.elapsed() > deadline || is_interrupted() {
             child.kill()?;
             child.wait()?;
             return Ok(None);

@@ -119,6 +119,9 @@ pub struct SweepManifest {
     pub updated_at: Timestamp,
     /// The command line that did.
     pub command: String,
+    /// Its arguments one by one; empty for imports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
     /// Where the cells came from.
     pub origin: Origin,
     /// Launches wanted per target (blocks).

@@ -1,0 +1,326 @@
+//! From a release or a commit to a usable install tree. Never starts a server.
+//!
+//! Four ways lead to a [`Build`]: an npm package ([`prebuilt`]), a compile of a source archive, directory
+//! ([`source`]) or commit ([`git`]), and a prefix that is there already ([`installed`]). What is made
+//! here is kept in a [`cache`] under the hash of everything that went into it.
+
+mod cache;
+mod download;
+mod error;
+mod fingerprint;
+mod git;
+mod installed;
+mod plan;
+mod prebuilt;
+mod programs;
+mod source;
+mod unpack;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::domain::{Build, Release, Source, Version};
+
+use cache::Cache;
+pub use error::BuildError;
+use error::one_line;
+use source::{Origin, Recipe};
+
+/// Where the official source archives are published.
+pub const ARCHIVE_URL: &str = "https://ftp.postgresql.org/pub/source";
+
+/// One release to provide a server for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// What the person named, or the latest minor of the major they named.
+    pub release: Release,
+    /// Whether only the major was named, so that another minor of it will do.
+    pub floating: bool,
+    /// The newest release of the same major that has a prebuilt package, for floating requests.
+    pub prebuilt_fallback: Option<Release>,
+}
+
+impl Request {
+    /// The release whose prebuilt package would serve this request.
+    fn prebuilt(&self) -> Option<&Release> {
+        let fallback = self.prebuilt_fallback.as_ref().filter(|_| self.floating);
+        [Some(&self.release), fallback].into_iter().flatten().find(|release| release.prebuilt.is_some())
+    }
+}
+
+/// How builds are made and where they are kept.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Directory of the cache; made when it is missing.
+    pub cache: PathBuf,
+    /// What the person asked for.
+    pub source: Source,
+    /// Parallel compile jobs.
+    pub jobs: usize,
+    /// Base URL of the source archives, [`ARCHIVE_URL`] or a mirror of it.
+    pub archive_url: String,
+    /// User and group id of the account that will run the servers, where it is not the own one.
+    pub account: Option<(u32, u32)>,
+}
+
+/// One way to get a build for a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// The npm package that carries `release`.
+    Prebuilt {
+        /// The release in the package.
+        release: Release,
+        /// The newer minor that it stands in for.
+        instead_of: Option<Version>,
+    },
+    /// Compile the official archive.
+    Archive(Release),
+    /// Compile the archive or directory that the person named.
+    Path {
+        /// The release it should hold.
+        release: Release,
+        /// Whether another minor of the same major will do.
+        floating: bool,
+    },
+    /// Compile the release's commit of the repository that the person named.
+    Git(Release),
+    /// Use the prefix that the person named.
+    Prefix {
+        /// The release it should hold.
+        release: Release,
+        /// Whether another minor of the same major will do.
+        floating: bool,
+    },
+}
+
+impl Choice {
+    /// The release that this choice is about.
+    #[must_use]
+    pub fn release(&self) -> &Release {
+        match self {
+            Self::Archive(release) | Self::Git(release) => release,
+            Self::Prebuilt { release, .. } | Self::Path { release, .. } | Self::Prefix { release, .. } => release,
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.release().version;
+        match self {
+            Self::Prebuilt { .. } => write!(f, "prebuilt {version}"),
+            Self::Archive(_) | Self::Path { .. } => write!(f, "source {version}"),
+            Self::Git(_) => write!(f, "git {version}"),
+            Self::Prefix { floating: true, .. } => write!(f, "installed {}", version.major),
+            Self::Prefix { .. } => write!(f, "installed {version}"),
+        }
+    }
+}
+
+/// Provides servers: the seam where a simulated world can stand in for the real one.
+pub trait Builder {
+    /// The choices for each request, in the order in which they will be tried. Looks at the options and
+    /// at which programs this machine has; reaches no network and makes nothing.
+    fn plan(&self, requests: &[Request]) -> Result<Vec<Vec<Choice>>, BuildError>;
+
+    /// Provides the first choice that works. `say` receives one-line notes about what takes time and
+    /// about every choice that was passed over.
+    fn provide(&mut self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError>;
+}
+
+/// The real [`Builder`].
+///
+/// Downloads run on a private tokio runtime: call it from outside of any other.
+#[derive(Debug)]
+pub struct Builds {
+    options: Options,
+    cache: Option<Cache>,
+    recipe: Option<Recipe>,
+}
+
+impl Builder for Builds {
+    fn plan(&self, requests: &[Request]) -> Result<Vec<Vec<Choice>>, BuildError> {
+        plan::choices(&self.options.source, requests, &programs::on_path)
+    }
+
+    fn provide(&mut self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+        let mut failures = Vec::new();
+        for (index, choice) in choices.iter().enumerate() {
+            match self.one(choice, say) {
+                Ok(build) => return Ok(build),
+                // A failure that would meet every other choice too.
+                Err(error) if error.concerns_cache() => return Err(error),
+                Err(error) => {
+                    if let Some(next) = choices.get(index + 1) {
+                        say(&format!("{choice}: {}; trying {next} instead", one_line(&error)));
+                    }
+                    failures.push((choice.to_string(), error));
+                }
+            }
+        }
+        match failures.pop() {
+            Some((_, error)) if failures.is_empty() => Err(error),
+            Some(last) => {
+                failures.push(last);
+                Err(BuildError::EveryChoice { failures })
+            }
+            None => Err(BuildError::NoChoice),
+        }
+    }
+}
+
+impl Builds {
+    /// A builder with these options. Touches nothing yet.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, cache: None, recipe: None }
+    }
+
+    /// Compiles any commit, tag or branch of a git repository.
+    pub fn provide_revision(
+        &mut self,
+        repository: &Path,
+        revision: &str,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Build, BuildError> {
+        let commit = git::resolve(repository, revision)?;
+        self.commit(repository, &commit, None, say)
+    }
+
+    fn one(&mut self, choice: &Choice, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+        match choice {
+            Choice::Prebuilt { release, instead_of } => {
+                let build = prebuilt::provide(self.cache()?, release, say)?;
+                if let Some(newest) = instead_of {
+                    say(&format!("{}: {newest} has no prebuilt package yet; using {}", newest.major, build.version));
+                }
+                Ok(build)
+            }
+            Choice::Archive(release) => self.archive(release, say),
+            Choice::Path { release, floating } => {
+                let path = self.named_path()?;
+                let wanted = Wanted { version: release.version, floating: *floating };
+                let origin = source::find(&path, wanted, release)?;
+                self.compile(&origin, Some(wanted), say)
+            }
+            Choice::Git(release) => {
+                let repository = self.named_path()?;
+                let commit = git::release_commit(&repository, release)?;
+                self.commit(&repository, &commit, Some(Wanted::exactly(release)), say)
+            }
+            Choice::Prefix { release, floating } => {
+                let wanted = Wanted { version: release.version, floating: *floating };
+                installed::provide(&self.named_path()?, wanted, self.options.account)
+            }
+        }
+    }
+
+    /// The path inside `--source`.
+    fn named_path(&self) -> Result<PathBuf, BuildError> {
+        match &self.options.source {
+            Source::Path(path) | Source::Git(path) | Source::Prefix(path) => Ok(path.clone()),
+            Source::Auto | Source::Prebuilt | Source::Archive => Err(BuildError::NoChoice),
+        }
+    }
+
+    /// Compiles the official archive; downloads it unless it, or its build, is in the cache.
+    fn archive(&mut self, release: &Release, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+        let base = self.options.archive_url.clone();
+        let cache = self.cache()?;
+        let file = cache.archive(&release.archive);
+        // With a known hash the key is known, so a cached build needs no archive.
+        let sha256 = match &release.sha256 {
+            Some(sha256) => sha256.clone(),
+            None => download::archive(cache, &base, release, say)?,
+        };
+        self.compile_with(&Origin::Archive { file, sha256 }, Some(Wanted::exactly(release)), say, |cache, say| {
+            download::archive(cache, &base, release, say).map(drop)
+        })
+    }
+
+    fn commit(
+        &mut self,
+        repository: &Path,
+        commit: &str,
+        wanted: Option<Wanted>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Build, BuildError> {
+        let origin = Origin::Commit { repository: repository.to_owned(), commit: commit.to_owned() };
+        self.compile(&origin, wanted, say)
+    }
+
+    fn compile(
+        &mut self,
+        origin: &Origin,
+        wanted: Option<Wanted>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Build, BuildError> {
+        self.compile_with(origin, wanted, say, |_, _| Ok(()))
+    }
+
+    /// Compiles `origin` unless its build is in the cache; `fetch` brings the source in first.
+    fn compile_with(
+        &mut self,
+        origin: &Origin,
+        wanted: Option<Wanted>,
+        say: &mut dyn FnMut(&str),
+        fetch: impl FnOnce(&Cache, &mut dyn FnMut(&str)) -> Result<(), BuildError>,
+    ) -> Result<Build, BuildError> {
+        let jobs = self.options.jobs;
+        if self.recipe.is_none() {
+            self.recipe = Some(Recipe::detect()?);
+        }
+        self.cache()?;
+        let (Some(cache), Some(recipe)) = (&self.cache, &self.recipe) else { return Err(BuildError::NoChoice) };
+        let key = cache::key(&[&origin.identity(), &recipe.identity()]);
+        let build = cache.provide(&key, say, |claim, say| {
+            cache.require_space(source::SPACE)?;
+            fetch(cache, say)?;
+            source::make(&source::Job { origin, wanted, recipe, jobs, key: &key, cache, claim }, say)
+        })?;
+        match wanted {
+            Some(wanted) => wanted.check(build.version, &origin.to_string()).map(|()| build),
+            None => Ok(build),
+        }
+    }
+
+    /// The cache, opened at first use.
+    fn cache(&mut self) -> Result<&Cache, BuildError> {
+        if self.cache.is_none() {
+            self.cache = Some(Cache::open(&self.options.cache, self.options.account)?);
+        }
+        self.cache.as_ref().ok_or(BuildError::NoChoice)
+    }
+}
+
+/// The version that a build must turn out to have.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    version: Version,
+    /// Whether another minor of the major will do.
+    floating: bool,
+}
+
+impl Wanted {
+    fn exactly(release: &Release) -> Self {
+        Self { version: release.version, floating: false }
+    }
+
+    fn accepts(self, version: Version) -> bool {
+        version == self.version || (self.floating && version.major == self.version.major)
+    }
+
+    /// Refuses another version than the wanted one; `place` says where it was found.
+    fn check(self, found: Version, place: &str) -> Result<(), BuildError> {
+        if self.accepts(found) {
+            return Ok(());
+        }
+        Err(BuildError::WrongVersion { place: place.to_owned(), found, wanted: self.to_string() })
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.floating { self.version.major.fmt(f) } else { self.version.fmt(f) }
+    }
+}

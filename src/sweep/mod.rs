@@ -1,0 +1,278 @@
+//! The main job: what to run next, and what to do when it fails.
+//!
+//! [`prepare`] turns what a person asked for into checked facts, [`targets`] gets the servers,
+//! [`open`] finds or begins the sweep in the results, [`plan()`] says what is left to do and
+//! [`execute`] does it. The outside world enters through [`crate::build::Builder`] and
+//! [`crate::measure::Bench`] only.
+
+mod execute;
+mod plan;
+mod prepare;
+pub mod profile;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+pub use execute::{Execution, Walked, execute};
+pub use plan::{Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan, slice_seconds};
+pub use prepare::{Prepared, SweepRequest, check_space, prepare};
+
+use crate::build::{BuildError, Builder, Choice};
+use crate::catalog::CatalogError;
+use crate::domain::{
+    HostFingerprint, Origin, Outcome, Protocol, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
+};
+use crate::measure::MeasureError;
+use crate::store::{Store, StoreError};
+
+/// Version of the manifests that this program writes.
+pub const MANIFEST_FORMAT: u32 = 1;
+
+/// What ends a sweep.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// Ctrl-C, SIGTERM.
+    #[error("interrupted; everything measured so far is kept, and the same command goes on from here")]
+    Interrupted,
+    /// A range without releases.
+    #[error("the range '{range}' holds no release")]
+    EmptyRange {
+        /// The range.
+        range: String,
+    },
+    /// The base is not one of the releases.
+    #[error("the base {base} is not one of the releases of this sweep ({})", in_range.join(", "))]
+    BaseOutside {
+        /// What was asked for.
+        base: String,
+        /// The releases.
+        in_range: Vec<String>,
+    },
+    /// A table size that the suite cannot work with.
+    #[error("{rows} rows cannot be: the suite needs {fewest} to {most}")]
+    Rows {
+        /// What was asked for.
+        rows: u64,
+        /// Fewest.
+        fewest: u64,
+        /// Most.
+        most: u64,
+    },
+    /// The disk has too little room to begin.
+    #[error("{} has {available_mib} MiB free and this sweep needs about {wanted_mib} MiB; free some, ask for \
+        fewer rows (--rows), or name another place (--clusters)", path.display())]
+    NoSpace {
+        /// Where.
+        path: PathBuf,
+        /// Needed.
+        wanted_mib: u64,
+        /// There.
+        available_mib: u64,
+    },
+    /// The disk filled up on the way.
+    #[error("the disk under {} is full; everything measured so far is kept: free some space and run the same \
+        command again ({cause})", path.display())]
+    DiskFull {
+        /// Where.
+        path: PathBuf,
+        /// What failed first.
+        cause: String,
+    },
+    /// Not one release could be had.
+    #[error("there is no server for any of the releases")]
+    NoBuilds(#[source] BuildError),
+    /// The catalogue refused.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The results directory failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A builder failed before anything was tried.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A lock or the account.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+}
+
+/// What happens in a sweep, for whoever shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// One line worth reading.
+    Note(String),
+    /// A server is being got.
+    BuildStarted {
+        /// Number, from 1.
+        number: usize,
+        /// Of how many.
+        of: usize,
+        /// What is tried first.
+        choice: String,
+    },
+    /// A launch begins: initdb, start, load.
+    LaunchStarted {
+        /// Number, from 1.
+        number: usize,
+        /// Of how many.
+        of: usize,
+        /// Its block.
+        block: u32,
+        /// Its target.
+        target: String,
+    },
+    /// A slice begins.
+    SliceStarted {
+        /// Its target.
+        target: String,
+        /// Its microbenchmark.
+        microbenchmark: String,
+        /// How long it will be measured, unless it is a single execution.
+        seconds: Option<f64>,
+    },
+    /// A slice is stored.
+    SliceDone {
+        /// Its rate.
+        rate: f64,
+        /// What the rate counts.
+        unit: RateUnit,
+    },
+    /// A failure is stored in a slice's place.
+    SliceFailed,
+    /// Vacuum, checkpoint and rest.
+    Postwrite,
+}
+
+/// Gets a server for every release. A release without one becomes a target without a build, whose
+/// cells will be stored as failed; only when there is none at all is that an error.
+pub fn targets(
+    prepared: &Prepared,
+    choices: &[Vec<Choice>],
+    builder: &mut dyn Builder,
+    events: &mut dyn FnMut(Event),
+) -> Result<Vec<Target>, SweepError> {
+    let mut targets: Vec<Target> = Vec::new();
+    let mut last_error = None;
+    for (number, (selected, choices)) in prepared.selected.iter().zip(choices).enumerate() {
+        let choice = choices.first().map(ToString::to_string).unwrap_or_default();
+        events(Event::BuildStarted { number: number + 1, of: prepared.selected.len(), choice });
+        let provided = builder.provide(choices, &mut |line| events(Event::Note(line.to_owned())));
+        let (version, build) = match provided {
+            Ok(build) => (build.version, Some(build)),
+            Err(error) => {
+                let version = selected.release.version;
+                events(Event::Note(format!("no server for {version}: {}", execute::chain(&error))));
+                last_error = Some(error);
+                (version, None)
+            }
+        };
+        if crate::process::is_interrupted() {
+            return Err(SweepError::Interrupted);
+        }
+        let suffix = build.as_ref().map_or("unbuilt", |build| build.key.get(..8).unwrap_or(&build.key));
+        let id = TargetId(format!("{version}-{suffix}"));
+        let (label, settings) = (version.to_string(), BTreeMap::new());
+        targets.push(Target { id, label, version, build, imported: None, settings, data_digest: None });
+    }
+    match last_error {
+        Some(error) if targets.iter().all(|target| target.build.is_none()) => Err(SweepError::NoBuilds(error)),
+        _ => Ok(targets),
+    }
+}
+
+/// Finds the sweep of this protocol in the results, or begins one. With `fresh` a new one is begun
+/// in any case; the old one stays where it is.
+pub fn open(
+    store: &Store,
+    prepared: &Prepared,
+    targets: Vec<Target>,
+    host: HostFingerprint,
+    arguments: &[String],
+    fresh: bool,
+) -> Result<SweepManifest, SweepError> {
+    let now = Timestamp::now();
+    let origin =
+        Origin::Measured { profile: prepared.profile.to_owned(), protocol: Box::new(prepared.protocol.clone()) };
+    let (id, previous) = locate(store, &prepared.protocol, prepared.profile, fresh)?;
+    // `targets` has one entry per selected release, in the same order.
+    let base = targets[prepared.base].id.clone();
+    let mut manifest = SweepManifest {
+        format: MANIFEST_FORMAT,
+        id,
+        regtrack: env!("CARGO_PKG_VERSION").to_owned(),
+        created_at: now,
+        updated_at: now,
+        command: format!("regtrack {}", arguments.join(" ")),
+        arguments: arguments.to_vec(),
+        origin,
+        launches: prepared.launches,
+        targets,
+        former_targets: Vec::new(),
+        base,
+        host: Some(host),
+    };
+    if let Some(previous) = previous {
+        manifest.created_at = previous.created_at;
+        carry_over(&mut manifest, previous);
+    }
+    store.write_manifest(&manifest)?;
+    store.set_current(&manifest.id)?;
+    Ok(manifest)
+}
+
+/// Name and manifest of the newest sweep with this protocol, or the name for a new one.
+fn locate(
+    store: &Store,
+    protocol: &Protocol,
+    profile: &str,
+    fresh: bool,
+) -> Result<(String, Option<SweepManifest>), SweepError> {
+    let json = serde_json::to_string(protocol).unwrap_or_else(|error| unreachable!("a protocol is JSON: {error}"));
+    let hash: String = Sha256::digest(json).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let stem = format!("{}-{profile}-{hash}", protocol.suite);
+    let mut newest = (stem.clone(), store.manifest(&stem)?);
+    for number in 2.. {
+        let next = format!("{stem}-{number}");
+        if newest.1.is_none() {
+            return Ok(newest);
+        }
+        match store.manifest(&next)? {
+            None if fresh => return Ok((next, None)),
+            None => break,
+            found => newest = (next, found),
+        }
+    }
+    Ok(newest)
+}
+
+/// Takes over from the sweep's last manifest what this call does not know: facts about targets, and
+/// targets that it does not ask for.
+fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
+    for old in previous.targets.into_iter().chain(previous.former_targets) {
+        match manifest.targets.iter_mut().find(|target| target.id == old.id) {
+            Some(target) => {
+                target.settings = old.settings;
+                target.data_digest = old.data_digest;
+            }
+            None if !manifest.former_targets.iter().any(|target| target.id == old.id) => {
+                manifest.former_targets.push(old);
+            }
+            None => {}
+        }
+    }
+}
+
+/// What is measured already. A failed slice does not count: the next call tries it again.
+#[must_use]
+pub fn measured(slices: &[SliceRecord]) -> BTreeSet<SliceKey> {
+    let measured = slices.iter().filter(|slice| matches!(slice.outcome, Outcome::Measured(_)));
+    measured
+        .map(|slice| SliceKey {
+            block: slice.block,
+            target: slice.target.clone(),
+            microbenchmark: slice.microbenchmark.clone(),
+        })
+        .collect()
+}
