@@ -129,7 +129,7 @@ fn load_dir(dir: &Path) -> Result<ConfigSet, CatalogError> {
     for entry in fs::read_dir(dir).map_err(read(dir))? {
         let path = entry.map_err(read(dir))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name == DESCRIPTION || name.ends_with(".conf") {
+        if name == DESCRIPTION || name.strip_suffix(".conf").is_some() {
             let text = fs::read_to_string(&path).map_err(read(&path))?;
             files.insert(name, text);
         }
