@@ -1,6 +1,7 @@
 //! Reads what the product is given as data: releases (`versions/`), server settings (`configs/`) and
 //! suites. Validates it and suggests near names. No network, no server.
 
+pub mod configs;
 pub mod suite;
 pub mod versions;
 
@@ -9,11 +10,12 @@ mod params;
 use std::io;
 use std::path::PathBuf;
 
+pub use configs::ConfigProblem;
 pub use params::ParamProblem;
 pub use suite::SuiteProblem;
 pub use versions::ManifestProblem;
 
-use crate::domain::{Major, Version};
+use crate::domain::{Major, ParseVersionError, Version};
 
 /// What can be wrong with the catalogue's data, or with a name that is looked up in it.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +98,58 @@ pub enum CatalogError {
         major: Major,
         /// Majors near it.
         nearest: Vec<String>,
+    },
+    /// A configuration set that does not come with the program.
+    #[error("there is no configuration set '{name}'{}", hint(nearest))]
+    UnknownConfig {
+        /// The name.
+        name: String,
+        /// Names that look like it.
+        nearest: Vec<String>,
+    },
+    /// A directory without `set.toml`.
+    #[error("{dir} is no configuration set: it has no set.toml")]
+    NoDescription {
+        /// The directory.
+        dir: String,
+    },
+    /// A `.conf` file whose name is no major.
+    #[error("{file} is not named after a major")]
+    ConfigName {
+        /// The file.
+        file: String,
+        /// Why not.
+        #[source]
+        source: ParseVersionError,
+    },
+    /// A set that lacks a major.
+    #[error("the configuration set '{set}' has no {major}.conf for PostgreSQL {major}")]
+    NoConfig {
+        /// The set.
+        set: String,
+        /// The major.
+        major: Major,
+    },
+    /// The template of one major is malformed, or uses something other than `memory_mib`.
+    #[error("configuration set '{set}', {major}.conf: the template does not render")]
+    ConfigTemplate {
+        /// The set.
+        set: String,
+        /// The major.
+        major: Major,
+        /// Where and why.
+        #[source]
+        source: Box<tera::Error>,
+    },
+    /// The file of one major makes no sense.
+    #[error("configuration set '{set}', {major}.conf: {problem}")]
+    Config {
+        /// The set.
+        set: String,
+        /// The major.
+        major: Major,
+        /// What is wrong with it.
+        problem: ConfigProblem,
     },
 }
 
