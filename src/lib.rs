@@ -22,3 +22,4 @@ pub mod process;
 pub mod server;
 pub mod sql;
 pub mod store;
+pub mod sweep;

@@ -1,3 +1,7 @@
 //! The regtrack command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    regtrack::cli::main()
+}

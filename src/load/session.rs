@@ -1,6 +1,7 @@
 //! One microbenchmark on one connection: its statements prepared, its events executed, its counts
 //! kept.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ pub enum Until {
 #[derive(Debug, Default)]
 pub struct Control {
     /// Set to end the run at the next event boundary.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
     /// Queries completed in the last full second.
     pub queries_last_second: AtomicU64,
 }

@@ -202,6 +202,7 @@ fn add_sweep(store: &Store, id: String, names: Vec<String>, tables: &[Table]) ->
         created_at: now,
         updated_at: now,
         command: format!("regtrack import {}", names.join(" ")),
+        arguments: Vec::new(),
         origin: Origin::Imported { files: names },
         launches: u32::try_from(tables.len()).unwrap_or(u32::MAX),
         base: targets[0].id.clone(),

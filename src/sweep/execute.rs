@@ -53,12 +53,9 @@ pub fn execute(
 ) -> Result<Walked, SweepError> {
     let mut walked = Walked::default();
     for (index, launch) in plan.launches.iter().enumerate() {
-        (execution.events)(Event::LaunchStarted {
-            number: index + 1,
-            of: plan.launches.len(),
-            block: launch.block,
-            target: execution.label(&launch.target),
-        });
+        let target = execution.label(&launch.target);
+        let (number, of, block) = (index + 1, plan.launches.len(), launch.block);
+        (execution.events)(Event::LaunchStarted { number, of, block, target });
         let mut walk = LaunchWalk { plan: launch, execution, walked: &mut walked };
         walk.run(bench)?;
     }
@@ -130,11 +127,9 @@ impl LaunchWalk<'_, '_> {
             let needed = microbenchmark.writes() && !launch.facts().done.contains(&microbenchmark.name);
             return Ok(if needed { launch.measure(microbenchmark).map(|_| ()) } else { Ok(()) });
         }
-        (self.execution.events)(Event::SliceStarted {
-            target: self.execution.label(&self.plan.target),
-            microbenchmark: microbenchmark.name.clone(),
-            seconds: self.execution.slice_seconds(microbenchmark),
-        });
+        let target = self.execution.label(&self.plan.target);
+        let (name, seconds) = (microbenchmark.name.clone(), self.execution.slice_seconds(microbenchmark));
+        (self.execution.events)(Event::SliceStarted { target, microbenchmark: name, seconds });
         match launch.measure(microbenchmark) {
             Ok((started_at, measurement)) => {
                 let rate = self.execution.rate(microbenchmark, &measurement);
@@ -160,7 +155,8 @@ impl LaunchWalk<'_, '_> {
 
     /// Stores a failure for every wanted slice from step `from` on.
     fn fail_rest(&mut self, from: usize, server_start: u32, reason: &str) -> Result<(), SweepError> {
-        (self.execution.events)(Event::Note(format!("{}: {reason}", self.execution.label(&self.plan.target))));
+        let label = self.execution.label(&self.plan.target);
+        (self.execution.events)(Event::Note(format!("{label}: {reason}")));
         let suite = Arc::clone(&self.execution.suite);
         for step in &self.plan.steps[from..] {
             let Step::Measure { index, wanted: true } = step else { continue };

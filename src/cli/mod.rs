@@ -1,0 +1,161 @@
+//! The command line: arguments, printing, exit codes. Parse → settings → command.
+
+mod bench;
+mod compare;
+mod import;
+mod printer;
+mod progress;
+mod report;
+mod results;
+mod status;
+mod sweep;
+pub mod tables;
+mod versions;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use printer::Printer;
+
+/// Finds the PostgreSQL release that made a statement slower, by how much, and how sure that is.
+#[derive(Debug, Parser)]
+#[command(name = "regtrack", version, max_term_width = 100, after_help = "Examples:
+  regtrack sweep 16..18 --profile quick      measure three releases and write a site
+  regtrack compare 16 18                     group summaries and all 42 ratios
+  regtrack versions 9.0..18                  what can be measured
+  regtrack bench list                        what is measured")]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+struct Global {
+    /// Directory of the results
+    #[arg(long, value_name = "DIR", env = "REGTRACK_RESULTS", default_value = "results", global = true)]
+    results: PathBuf,
+    /// Show nothing but results and errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Show every slice (-v) and internal steps (-vv)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure every release of a range and compare it with a base
+    Sweep(Box<sweep::SweepArgs>),
+    /// Compare two releases of a sweep
+    Compare(compare::CompareArgs),
+    /// Print the tables of a sweep, or write its site
+    Report(report::ReportArgs),
+    /// Read published tables of absolute QPS as results
+    Import(import::ImportArgs),
+    /// Count the cells of a results directory
+    Status(status::StatusArgs),
+    /// List the PostgreSQL releases
+    Versions(versions::VersionsArgs),
+    /// List the microbenchmarks
+    Bench(bench::BenchArgs),
+}
+
+/// Why a command ended without success.
+#[derive(Debug)]
+enum Failure {
+    /// The person or the environment.
+    Error(anyhow::Error),
+    /// Some cells could not be measured; everything else was done.
+    FailedCells,
+    /// Ctrl-C or SIGTERM.
+    Interrupted(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// Exit codes; documented in the README.
+mod exit {
+    pub(super) const ERROR: u8 = 1;
+    pub(super) const FAILED_CELLS: u8 = 3;
+    pub(super) const INTERRUPTED: u8 = 130;
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = Cli::parse_from(&arguments);
+    let printer = Printer::new(cli.global.quiet, cli.global.verbose);
+    printer::start_log(cli.global.verbose);
+    match run(cli, &printer) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::FailedCells) => ExitCode::from(exit::FAILED_CELLS),
+        Err(Failure::Interrupted(error)) => {
+            printer.error(&error);
+            ExitCode::from(exit::INTERRUPTED)
+        }
+        Err(Failure::Error(error)) => {
+            printer.error(&error);
+            ExitCode::from(exit::ERROR)
+        }
+    }
+}
+
+fn run(cli: Cli, printer: &Printer) -> Result<(), Failure> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Sweep(args) => sweep::run(*args, &global, printer),
+        Command::Compare(args) => compare::run(&args, &global, printer),
+        Command::Report(args) => report::run(&args, &global, printer),
+        Command::Import(args) => import::run(&args, &global, printer),
+        Command::Status(args) => status::run(&args, &global, printer),
+        Command::Versions(args) => versions::run(&args, printer),
+        Command::Bench(args) => bench::run(&args, printer),
+    }
+}
+
+/// How a table is printed.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct FormatArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print Markdown tables
+    #[arg(long)]
+    markdown: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+}
+
+impl FormatArgs {
+    fn format(&self) -> tables::Format {
+        match (self.json, self.markdown, self.csv) {
+            (true, ..) => tables::Format::Json,
+            (_, true, _) => tables::Format::Markdown,
+            (_, _, true) => tables::Format::Csv,
+            _ => tables::Format::Terminal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,81 @@
+//! What `sweep`, `report`, `compare` and `status` share: from a results directory to a report.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::tables::{self, Format};
+use crate::analysis::{self, Catalogue};
+use crate::catalog::suite;
+use crate::catalog::versions::Catalogue as Releases;
+use crate::domain::{Group, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version};
+use crate::site::{self, Download};
+use crate::store::Store;
+
+/// One sweep with everything that its analysis needs.
+pub(super) struct Results {
+    pub(super) store: Store,
+    pub(super) manifest: SweepManifest,
+    pub(super) slices: Vec<SliceRecord>,
+    microbenchmarks: Vec<Microbenchmark>,
+    groups: Vec<Group>,
+    newest: Vec<Version>,
+}
+
+impl Results {
+    /// Reads the sweep named `sweep`, or the current one.
+    pub(super) fn read(directory: &Path, sweep: Option<&str>) -> anyhow::Result<Self> {
+        let store = Store::open(directory)?;
+        let manifest = match sweep {
+            None => store.current()?,
+            Some(id) => store.manifest(id)?.with_context(|| {
+                let ids: Vec<String> = store.sweeps().unwrap_or_default().into_iter().map(|sweep| sweep.id).collect();
+                format!("{} has no sweep '{id}'; it has {}", directory.display(), ids.join(", "))
+            })?,
+        };
+        let slices = store.slices(&manifest.id)?;
+        let suite = suite::builtin()?;
+        let newest = Releases::builtin()?.majors().iter().filter_map(newest).collect();
+        Ok(Self { store, manifest, slices, microbenchmarks: suite.microbenchmarks, groups: suite.groups, newest })
+    }
+
+    /// The catalogue's part of an analysis.
+    pub(super) fn catalogue(&self) -> Catalogue<'_> {
+        Catalogue { microbenchmarks: &self.microbenchmarks, groups: &self.groups, newest: &self.newest }
+    }
+
+    /// The report relative to `base` (a label, version, major or id), or to the sweep's own base.
+    pub(super) fn report(&self, base: Option<&str>) -> anyhow::Result<Report> {
+        let base: &TargetId = match base {
+            None => &self.manifest.base,
+            Some(name) => &analysis::find_target(&self.manifest, name)?.id,
+        };
+        Ok(analysis::report(&self.manifest, &self.slices, &self.catalogue(), base)?)
+    }
+
+    /// Writes the site and returns its first page.
+    pub(super) fn write_site(&self, report: &Report, directory: &Path) -> anyhow::Result<std::path::PathBuf> {
+        let parquet = tempfile::NamedTempFile::new().context("could not make a temporary file")?;
+        self.store.export_parquet(&self.manifest.id, parquet.path())?;
+        let parquet = std::fs::read(parquet.path()).context("could not read the exported Parquet file")?;
+        let manifest = serde_json::to_vec_pretty(&self.manifest).context("could not encode the manifest")?;
+        let download = |file_name: &str, title: &str, description: &str, bytes| Download {
+            file_name: file_name.to_owned(),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            bytes,
+        };
+        let downloads = [
+            download("report.csv", "CSV", "Rates and ratios, one line per microbenchmark and release", tables::report(report, Format::Csv).into_bytes()),
+            download("report.json", "JSON", "Group summaries, rates, ratios, intervals and verdicts", tables::report(report, Format::Json).into_bytes()),
+            download("slices.parquet", "Parquet", "Every slice with all its counters and latency histogram", parquet),
+            download("manifest.json", "Manifest", "Protocol, builds, settings and machine", manifest),
+        ];
+        let files = site::render(report, &downloads, directory)?;
+        Ok(files.into_iter().next().unwrap_or_else(|| directory.to_owned()))
+    }
+}
+
+fn newest(major: &crate::domain::MajorRelease) -> Option<Version> {
+    major.releases.iter().map(|release| release.version).rfind(|version| !version.is_prerelease())
+}

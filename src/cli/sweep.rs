@@ -1,0 +1,429 @@
+//! `regtrack sweep RANGE`
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, Parser as _};
+use sha2::{Digest, Sha256};
+
+use super::printer::Printer;
+use super::progress::Progress;
+use super::results::Results;
+use super::{Cli, Command, Failure, Global, tables};
+use crate::build::{self, Builder as _, Builds, Choice, Request};
+use crate::catalog;
+use crate::catalog::versions::Catalogue;
+use crate::domain::{ReleaseRange, Source, SweepManifest, Target, TargetId};
+use crate::load::Control;
+use crate::measure::{self, LiveBench, MachineLock};
+use crate::process;
+use crate::server::{Account, StartOptions};
+use crate::store::{Store, StoreLock};
+use crate::sweep::profile::{self, PROFILES, Profile};
+use crate::sweep::{self, Estimate, Event, Execution, Prepared, SweepError, SweepRequest};
+
+/// The profile that only proves that everything works: it need not have the machine to itself.
+const SMOKE: &str = "smoke";
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+pub(super) struct SweepArgs {
+    /// Releases, such as 16..18, 9.0..18, 14.10..16.2 or 9.6,17.3; without it the current sweep goes on
+    range: Option<ReleaseRange>,
+    /// Numbers to measure with: smoke, quick, standard or paper
+    #[arg(long, value_parser = parse_profile, default_value = "standard")]
+    profile: &'static Profile,
+    /// Every minor in the range instead of the latest of each major
+    #[arg(long)]
+    minors: bool,
+    /// Release that the others are divided by [default: the oldest]
+    #[arg(long, value_name = "RELEASE")]
+    base: Option<String>,
+    /// Only microbenchmarks that match; `*` and `?` are wildcards; may be repeated
+    #[arg(long = "bench", value_name = "GLOB")]
+    benches: Vec<String>,
+    /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH or prefix=DIR
+    #[arg(long, default_value_t)]
+    source: Source,
+    /// Configuration set: a name, or a directory (write ./NAME)
+    #[arg(long, value_name = "NAME")]
+    config: Option<String>,
+    /// Read the suite from this file instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    suite: Option<PathBuf>,
+    /// Rows to load
+    #[arg(long)]
+    rows: Option<u64>,
+    /// Seconds per slice
+    #[arg(long, value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// Seconds per slice of the writing microbenchmarks, where they differ
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    write_seconds: Option<f64>,
+    /// Seconds of uncounted warm-up before each slice
+    #[arg(long, value_parser = parse_warmup, value_name = "SECONDS")]
+    warmup: Option<f64>,
+    /// Launches (server starts with freshly loaded data) per release
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    launches: Option<u32>,
+    /// Data checksums, where the release has them, instead of the configuration set's choice
+    #[arg(long, value_parser = parse_switch, value_name = "on|off")]
+    data_checksums: Option<bool>,
+    /// Connect by tcp (as sysbench does) or unix
+    #[arg(long, value_parser = ["tcp", "unix"], default_value = "tcp")]
+    transport: String,
+    /// Port for the servers [default: a free one]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1024..))]
+    port: Option<u16>,
+    /// Account for the servers when regtrack is root [default: postgres, else nobody]
+    #[arg(long, value_name = "ACCOUNT", env = "REGTRACK_RUN_AS")]
+    run_as: Option<String>,
+    /// Begin a new sweep instead of continuing the last one with these numbers
+    #[arg(long)]
+    fresh: bool,
+    /// Print the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory of the site
+    #[arg(long, value_name = "DIR", env = "REGTRACK_SITE", default_value = "public")]
+    site: PathBuf,
+    /// Directory of the builds [default: the user's cache directory; for root /var/cache/regtrack]
+    #[arg(long, value_name = "DIR", env = "REGTRACK_CACHE")]
+    cache: Option<PathBuf>,
+    /// Directory of the servers' data while they run [default: below the results]
+    #[arg(long, value_name = "DIR", env = "REGTRACK_CLUSTERS")]
+    clusters: Option<PathBuf>,
+    /// Base URL of PostgreSQL's source archives
+    #[arg(long, value_name = "URL", env = "REGTRACK_ARCHIVE_URL", default_value = build::ARCHIVE_URL)]
+    archive_url: String,
+    /// Parallel compile jobs [default: one per CPU]
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+pub(super) fn run(args: SweepArgs, global: &Global, printer: &Printer) -> Result<(), Failure> {
+    let (args, arguments) = match &args.range {
+        Some(_) => (args, std::env::args().skip(1).collect()),
+        None => continued(args, global)?,
+    };
+    let range = args.range.clone().context("the sweep to go on with names no releases")?;
+    let catalogue = Catalogue::builtin()?;
+    let prepared = sweep::prepare(&request(&args, range), &catalogue, measure::memory_mib())?;
+    let account = Account::choose(args.run_as.as_deref())?;
+    let mut builder = Builds::new(build_options(&args, &account)?);
+    let requests: Vec<Request> = prepared
+        .selected
+        .iter()
+        .map(|selected| Request {
+            release: selected.release.clone(),
+            floating: selected.floating,
+            prebuilt_fallback: catalogue.latest_prebuilt(selected.release.version.major).cloned(),
+        })
+        .collect();
+    let choices = builder.plan(&requests)?;
+    let estimate = estimate(&prepared);
+    describe(*printer, &prepared, &choices, estimate, &account);
+    if args.dry_run {
+        return Ok(());
+    }
+    let place = Place::prepare(&args, global, &prepared, &account, estimate)?;
+    if place.clusters_elsewhere {
+        printer.say(&format!(
+            "the account {} cannot enter {}; data directories go to {}",
+            account.name,
+            global.results.display(),
+            place.clusters.display()
+        ));
+    }
+    let measured = measure_all(&args, &arguments, prepared, &choices, &mut builder, account, &place, *printer);
+    finish(&args, global, *printer, measured)
+}
+
+/// The arguments of the current sweep's last call, with this call's places and switches.
+fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
+    let manifest = Store::open(&global.results)?.current()?;
+    if manifest.arguments.is_empty() {
+        return Err(anyhow::anyhow!("the current sweep was imported; name the releases to measure, such as 16..18").into());
+    }
+    let words = std::iter::once("regtrack".to_owned()).chain(manifest.arguments.clone());
+    let cli = Cli::try_parse_from(words).context("could not read the arguments of the current sweep")?;
+    let Command::Sweep(previous) = cli.command else {
+        return Err(anyhow::anyhow!("the current sweep was not made by `regtrack sweep`").into());
+    };
+    let merged = SweepArgs { fresh: args.fresh, dry_run: args.dry_run, site: args.site, ..*previous };
+    Ok((merged, manifest.arguments))
+}
+
+fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
+    SweepRequest {
+        range,
+        minors: args.minors,
+        profile: args.profile,
+        rows: args.rows,
+        seconds: args.seconds,
+        write_seconds: args.write_seconds,
+        warmup_seconds: args.warmup,
+        launches: args.launches,
+        benches: args.benches.clone(),
+        config: args.config.clone(),
+        data_checksums: args.data_checksums,
+        suite: args.suite.clone(),
+        base: args.base.clone(),
+        unix_socket: args.transport == "unix",
+    }
+}
+
+fn build_options(args: &SweepArgs, account: &Account) -> Result<build::Options, Failure> {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(build::Options {
+        cache: absolute(&match &args.cache {
+            Some(directory) => directory.clone(),
+            None => default_cache(account)?,
+        })?,
+        source: args.source.clone(),
+        jobs: args.jobs.unwrap_or(cpus),
+        archive_url: args.archive_url.clone(),
+        account: account.ids(),
+    })
+}
+
+/// Root's own cache directory is closed to the account that runs the servers.
+fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
+    use etcetera::BaseStrategy as _;
+    if account.is_other() {
+        return Ok(PathBuf::from("/var/cache/regtrack"));
+    }
+    let strategy = etcetera::choose_base_strategy().context("could not find the user's cache directory; use --cache")?;
+    Ok(strategy.cache_dir().join("regtrack"))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    Ok(std::path::absolute(path).with_context(|| format!("could not resolve {}", path.display()))?)
+}
+
+/// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
+fn estimate(prepared: &Prepared) -> Estimate {
+    let targets: Vec<TargetId> =
+        prepared.selected.iter().map(|selected| TargetId(selected.release.version.to_string())).collect();
+    let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &Default::default());
+    plan.estimate(&prepared.suite, &prepared.protocol)
+}
+
+fn describe(printer: Printer, prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, account: &Account) {
+    let protocol = &prepared.protocol;
+    let servers: Vec<String> = choices.iter().filter_map(|choices| choices.first()).map(ToString::to_string).collect();
+    printer.say(&format!(
+        "plan: {} releases × {} microbenchmarks × {} launches, profile {}\n  \
+         servers: {}\n  \
+         base: {}\n  \
+         rows {}, {} s per read slice, {} s per write slice, configuration {}, data checksums {}, {}\n  \
+         estimated duration {} without getting the servers, about {} MiB of disk while a server runs",
+        prepared.selected.len(),
+        protocol.microbenchmarks.len(),
+        prepared.launches,
+        prepared.profile,
+        servers.join(", "),
+        prepared.selected[prepared.base].release.version,
+        protocol.rows,
+        protocol.read_seconds,
+        protocol.write_seconds,
+        protocol.config,
+        if protocol.data_checksums { "on" } else { "off" },
+        protocol.transport,
+        indicatif::HumanDuration(estimate.duration),
+        estimate.disk_bytes >> 20,
+    ));
+    if account.is_other() {
+        printer.say(&format!("  PostgreSQL refuses to run as root: servers run under the account {}", account.name));
+    }
+}
+
+/// Where results and clusters go, with the locks that keep others out.
+struct Place {
+    store: Store,
+    clusters: PathBuf,
+    clusters_elsewhere: bool,
+    _store_lock: StoreLock,
+    _machine_lock: Option<MachineLock>,
+}
+
+impl Place {
+    fn prepare(
+        args: &SweepArgs,
+        global: &Global,
+        prepared: &Prepared,
+        account: &Account,
+        estimate: Estimate,
+    ) -> Result<Self, Failure> {
+        let store = Store::create_or_open(&global.results)?;
+        let store_lock = store.lock()?;
+        let machine_lock = match prepared.profile {
+            SMOKE => None,
+            _ => Some(MachineLock::take(&std::env::temp_dir().join("regtrack-measuring.lock"))?),
+        };
+        let (clusters, clusters_elsewhere) = clusters(args, global, account)?;
+        sweep::check_space(&clusters, estimate.disk_bytes)?;
+        Ok(Self { store, clusters, clusters_elsewhere, _store_lock: store_lock, _machine_lock: machine_lock })
+    }
+}
+
+/// The directory for clusters. When root's results lie where the servers' account cannot go (below
+/// /root, say), a directory of their own below /var/tmp is taken.
+fn clusters(args: &SweepArgs, global: &Global, account: &Account) -> Result<(PathBuf, bool), Failure> {
+    let create = |path: &Path| {
+        std::fs::create_dir_all(path).with_context(|| format!("could not make the directory {}", path.display()))
+    };
+    if let Some(directory) = &args.clusters {
+        let directory = absolute(directory)?;
+        create(&directory)?;
+        if !account.can_enter(&directory) {
+            let text = format!("the account {} cannot enter {}", account.name, directory.display());
+            return Err(anyhow::anyhow!("{text}; choose another directory with --clusters").into());
+        }
+        return Ok((directory, false));
+    }
+    let results = absolute(&global.results)?;
+    let below = results.join("clusters");
+    create(&below)?;
+    if account.can_enter(&below) {
+        return Ok((below, false));
+    }
+    let hash: String = Sha256::digest(results.as_os_str().as_encoded_bytes())
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let elsewhere = PathBuf::from(format!("/var/tmp/regtrack-clusters-{hash}"));
+    create(&elsewhere)?;
+    Ok((elsewhere, true))
+}
+
+#[expect(clippy::too_many_arguments, reason = "called once, with what `run` has put together")]
+fn measure_all(
+    args: &SweepArgs,
+    arguments: &[String],
+    prepared: Prepared,
+    choices: &[Vec<Choice>],
+    builder: &mut Builds,
+    account: Account,
+    place: &Place,
+    printer: Printer,
+) -> Result<sweep::Walked, Failure> {
+    let stop = process::interrupt_flag();
+    watch_signals(&stop)?;
+    let control = Arc::new(Control { stop, ..Control::default() });
+
+    let progress = Progress::start(printer, 0, 0, Arc::clone(&control));
+    let targets = sweep::targets(&prepared, choices, builder, &mut |event| progress.event(event));
+    drop(progress);
+    let targets = targets.map_err(failure)?;
+    show_fingerprints(printer, &targets);
+
+    let host = measure::fingerprint(&place.clusters);
+    let manifest = sweep::open(&place.store, &prepared, targets, host, arguments, args.fresh)?;
+    let stored = sweep::measured(&place.store.slices(&manifest.id)?);
+    let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
+    let plan =
+        sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
+    if plan.stored > 0 {
+        printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
+    }
+    let settings = render_settings(&prepared, &manifest)?;
+    let progress = Progress::start(printer, plan.total, plan.stored, Arc::clone(&control));
+    let start = StartOptions { port: args.port, unix_socket: args.transport == "unix" };
+    let mut bench = LiveBench { account, start, control };
+    let mut execution = Execution {
+        store: &place.store,
+        manifest,
+        suite: Arc::clone(&prepared.suite),
+        settings,
+        init: prepared.init_options(),
+        clusters: place.clusters.clone(),
+        events: &mut |event| progress.event(event),
+    };
+    sweep::execute(&plan, &mut bench, &mut execution).map_err(failure)
+}
+
+fn failure(error: SweepError) -> Failure {
+    match error {
+        SweepError::Interrupted => Failure::Interrupted(error.into()),
+        other => Failure::Error(other.into()),
+    }
+}
+
+/// The first signal asks the sweep to stop at the next event, a second one ends the process at
+/// once (its servers end with it).
+fn watch_signals(stop: &Arc<std::sync::atomic::AtomicBool>) -> Result<(), Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let exit = i32::from(super::exit::INTERRUPTED);
+        signal_hook::flag::register_conditional_shutdown(signal, exit, Arc::clone(stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(stop)))
+            .context("could not watch for signals")?;
+    }
+    Ok(())
+}
+
+fn show_fingerprints(printer: Printer, targets: &[Target]) {
+    for target in targets {
+        if let Some(build) = &target.build {
+            printer.say(&format!("  {}: {}; {}", target.label, build.provenance, build.fingerprint.toolchain()));
+        }
+    }
+}
+
+fn render_settings(prepared: &Prepared, manifest: &SweepManifest) -> Result<BTreeMap<TargetId, String>, Failure> {
+    let render = |target: &Target| {
+        let text = prepared.config.render(target.version.major, prepared.memory_mib)?;
+        Ok((target.id.clone(), text))
+    };
+    Ok(manifest.targets.iter().map(render).collect::<Result<_, catalog::CatalogError>>()?)
+}
+
+/// Prints the tables and writes the site, also when some cells failed.
+fn finish(
+    args: &SweepArgs,
+    global: &Global,
+    printer: Printer,
+    measured: Result<sweep::Walked, Failure>,
+) -> Result<(), Failure> {
+    let walked = measured?;
+    let results = Results::read(&global.results, None)?;
+    let report = results.report(None)?;
+    printer.data(&tables::report(&report, tables::Format::Terminal))?;
+    let index = results.write_site(&report, &args.site)?;
+    printer.say(&format!("{} slices measured, {} failed", walked.measured, walked.failed));
+    printer.data(&format!("site: {}", absolute(&index)?.display()))?;
+    if walked.failed > 0 { Err(Failure::FailedCells) } else { Ok(()) }
+}
+
+fn parse_profile(text: &str) -> Result<&'static Profile, String> {
+    profile::find(text).ok_or_else(|| {
+        let near = catalog::nearest(text, PROFILES.iter().map(|profile| profile.name));
+        let near = near.first().map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        let lines: Vec<String> =
+            PROFILES.iter().map(|profile| format!("\n    {:9} {}", profile.name, profile.about)).collect();
+        format!("there is no such profile{near}; there are{}", lines.concat())
+    })
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("write a number of seconds above 0 and up to 86400".to_owned()),
+    }
+}
+
+fn parse_warmup(text: &str) -> Result<f64, String> {
+    if text == "0" { Ok(0.0) } else { parse_seconds(text) }
+}
+
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}
