@@ -15,3 +15,4 @@
 
 pub mod domain;
 pub mod process;
+pub mod site;
