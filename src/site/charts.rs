@@ -14,7 +14,7 @@ const HEIGHT: f32 = 320.0;
 const INK: &str = "#56606B";
 const GRID: &str = "#DDE1E6";
 const REFERENCE: &str = "#8A939D";
-const LAUNCH: &str = "#8B98A8";
+const LAUNCH: &str = "#748293";
 /// Lines that a chart can tell apart.
 pub(super) const COLOURS: usize = PALETTE.len();
 

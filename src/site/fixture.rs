@@ -152,7 +152,7 @@ fn cells(rate: f64, group: &str, row: usize, launches: usize) -> Vec<Cell> {
             let truth = if target == 0 { 1.0 } else { truth };
             let launch_rates: Vec<f64> =
                 (0..launches).map(|launch| rate * truth * (1.0 + 0.012 * noise(row, target, launch))).collect();
-            let interval = (launches > 1).then(|| (truth - 0.02, truth + 0.02));
+            let interval = (launches > 1).then_some((truth - 0.02, truth + 0.02));
             Cell {
                 rate: Some(launch_rates.iter().sum::<f64>() / launches as f64),
                 launch_rates,

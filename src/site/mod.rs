@@ -146,7 +146,7 @@ fn files(report: &Report, downloads: &[Download]) -> Result<Vec<SiteFile>, SiteE
     let mut files = Vec::new();
     for pages in pages::ALL {
         for page in pages(&site)? {
-            files.push(fill(&tera, &site, page)?);
+            files.push(fill(&tera, &site, &page)?);
         }
     }
     files.extend(ASSETS.files().map(|asset| SiteFile {
@@ -216,7 +216,7 @@ impl<'a> Footer<'a> {
     }
 }
 
-fn fill(tera: &Tera, site: &Site, page: Page) -> Result<SiteFile, SiteError> {
+fn fill(tera: &Tera, site: &Site, page: &Page) -> Result<SiteFile, SiteError> {
     let frame = Frame {
         title: &page.title,
         site_title: site.title(),
@@ -255,7 +255,8 @@ mod tests {
     }
 
     fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
-        let html = site.iter().filter(|(path, _)| path.ends_with(".html"));
+        let html =
+            site.iter().filter(|(path, _)| Path::new(path).extension().is_some_and(|extension| extension == "html"));
         html.map(|(path, bytes)| (path.as_str(), std::str::from_utf8(bytes).unwrap()))
     }
 

@@ -120,18 +120,17 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// A page without crumbs whose template sees `view` as `page`.
-    pub(super) fn new(path: &str, template: &'static str, view: &impl Serialize) -> Result<Self, SiteError> {
+    /// A page directly below the overview whose template sees `view` as `page`.
+    pub(super) fn new(
+        path: &str,
+        template: &'static str,
+        title: String,
+        description: String,
+        view: &impl Serialize,
+    ) -> Result<Self, SiteError> {
         let view = Value::try_from_serializable(view)
             .map_err(|source| SiteError::Template { page: path.to_owned(), source })?;
-        Ok(Self {
-            path: path.to_owned(),
-            template,
-            title: String::new(),
-            description: String::new(),
-            crumbs: Vec::new(),
-            view,
-        })
+        Ok(Self { path: path.to_owned(), template, title, description, crumbs: Vec::new(), view })
     }
 }
 
@@ -169,6 +168,14 @@ fn shade(ratio: f64) -> &'static str {
         (slower, 0) => ["s1", "s2", "s3", "s4", "s5"][slower - 1],
         (_, faster) => ["f1", "f2", "f3", "f4", "f5"][faster - 1],
     }
+}
+
+/// The ratio of a cell to the base. The base has one to itself, which says nothing: it is shown
+/// without interval.
+pub(super) fn relative(site: &Site, target: usize, cell: &Cell) -> Option<RelativeQps> {
+    let relative = cell.relative?;
+    let interval = relative.interval.filter(|_| target != site.report.base);
+    Some(RelativeQps { interval, ..relative })
 }
 
 /// A 95 % interval in brackets, or a dash.

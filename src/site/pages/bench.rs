@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::{Cell, Clock, Microbenchmark, Param, ReportRow, Statement, Target, WireProtocol};
+use crate::domain::{Cell, Clock, Microbenchmark, Param, RateUnit, ReportRow, Statement, WireProtocol};
 use crate::site::SiteError;
 use crate::site::charts::{self, Point};
 use crate::site::format::{self, decimals_for, fixed, whole};
@@ -20,6 +20,7 @@ struct View {
     chart: Option<String>,
     chart_note: String,
     has_intervals: bool,
+    has_launches: bool,
     columns: Vec<&'static str>,
     rows: Vec<Row>,
     missing: Vec<&'static str>,
@@ -98,15 +99,16 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
         chart: chart(site, row)?,
         chart_note: chart_note(site, row),
         has_intervals: row.cells.iter().any(|cell| cell.relative.is_some_and(|r| r.interval.is_some())),
+        has_launches: row.cells.iter().any(|cell| !cell.launch_rates.is_empty()),
         rows: rows(site, row, &columns),
         columns: columns.iter().map(|column| column.0).collect(),
         missing: missing.iter().map(|column| column.0).collect(),
         previous: neighbour(index.checked_sub(1)),
         next: neighbour(Some(index + 1)),
     };
-    let mut page = Page::new(&site.bench_path(index), "bench.html", &view)?;
-    page.title = row.name.clone();
-    page.description = format!("{} on {}, relative to {}.", row.name, site.title(), site.base_label());
+    let title = row.name.clone();
+    let description = format!("{} on {}, relative to {}.", row.name, site.title(), site.base_label());
+    let mut page = Page::new(&site.bench_path(index), "bench.html", title, description, &view)?;
     page.crumbs = vec![Link::new("../index.html#heat-map", "Microbenchmarks")];
     Ok(page)
 }
@@ -116,8 +118,8 @@ fn facts(site: &Site, row: &ReportRow) -> Vec<Fact> {
     let group = title.map_or_else(|| row.group.clone(), |title| format!("{}: {title}", row.group));
     let mut facts = vec![Fact::new("Group", group)];
     let rate = match row.unit {
-        crate::domain::RateUnit::Qps => "queries per second (QPS), BEGIN and COMMIT counted",
-        crate::domain::RateUnit::MegarowsPerSecond => "millions of table rows read per second (Mrows/s)",
+        RateUnit::Qps => "queries per second (QPS), BEGIN and COMMIT counted",
+        RateUnit::MegarowsPerSecond => "millions of table rows read per second (Mrows/s)",
     };
     if let Some(definition) = &row.definition {
         let protocol = match definition.protocol {
@@ -238,17 +240,18 @@ fn meaning(first: Param, last: Param, run: usize, rows: Option<u64>) -> String {
 
 fn chart(site: &Site, row: &ReportRow) -> Result<Option<String>, SiteError> {
     let base = site.paired_launches(&row.cells[site.report.base]);
-    let point = |(target, cell): (&Target, &Cell)| {
+    let point = |(index, cell): (usize, &Cell)| {
+        let relative = view::relative(site, index, cell);
         let launches = site.paired_launches(cell).iter().zip(base).map(|(rate, base)| rate / base).collect::<Vec<_>>();
         Point {
-            label: target.label.clone(),
-            ratio: cell.relative.map(|relative| relative.ratio),
-            interval: cell.relative.and_then(|relative| relative.interval),
+            label: site.targets()[index].label.clone(),
+            ratio: relative.map(|relative| relative.ratio),
+            interval: relative.and_then(|relative| relative.interval),
             // A single launch is the ratio itself.
             launches: if launches.len() > 1 { launches } else { Vec::new() },
         }
     };
-    let points: Vec<Point> = site.targets().iter().zip(&row.cells).map(point).collect();
+    let points: Vec<Point> = row.cells.iter().enumerate().map(point).collect();
     let title = format!("Relative QPS of {} over releases; {} is 1.00", row.name, site.base_label());
     charts::relative(&points, &title).map_err(|source| SiteError::Chart { chart: row.name.clone(), source })
 }
@@ -280,7 +283,7 @@ fn rows(site: &Site, row: &ReportRow, columns: &[Column]) -> Vec<Row> {
         rate: cell.rate.map_or_else(|| format::NONE.to_owned(), |rate| view::rate(rate, row.unit)),
         rate_value: cell.rate,
         ratio: Ratio::new(cell.relative.map(|relative| relative.ratio)),
-        interval: view::interval(cell.relative),
+        interval: view::interval(view::relative(site, index, cell)),
         verdict: view::cell_verdict(site, index, cell.relative),
         launches: cell.launch_rates.len(),
         is_base: index == site.report.base,

@@ -29,8 +29,8 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         size: format::bytes(download.bytes.len()),
     };
     let view = View { files: site.downloads.iter().map(file).collect() };
-    let mut page = Page::new("downloads.html", "downloads.html", &view)?;
-    page.title = "Downloads".to_owned();
-    page.description = "The data behind these pages as files.".to_owned();
+    let title = "Downloads".to_owned();
+    let description = "The data behind these pages as files.".to_owned();
+    let page = Page::new("downloads.html", "downloads.html", title, description, &view)?;
     Ok(vec![page])
 }

@@ -141,14 +141,14 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         heat: heat_map(site),
         gaps: gaps(site),
     };
-    let mut page = Page::new("index.html", "index.html", &view)?;
-    page.title = format!("{heading}: relative QPS of {}", microbenchmarks(site));
-    page.description = format!(
+    let title = format!("{heading}: relative QPS of {}", microbenchmarks(site));
+    let description = format!(
         "Throughput of {} on {}, relative to {}.",
         microbenchmarks(site),
         counted(site.targets().len(), "release", "releases"),
         site.base_label()
     );
+    let page = Page::new("index.html", "index.html", title, description, &view)?;
     Ok(vec![page])
 }
 
@@ -302,9 +302,14 @@ fn tally(findings: &[Finding]) -> String {
 fn without_interval(site: &Site) -> String {
     match site.launches_per_cell() {
         (_, 0) => "Rates as published, without intervals: small differences may be noise.".to_owned(),
-        _ => "With one launch per release there is no interval: every line is a difference seen in one launch, and \
-              another launch may not show it."
+        (_, 1) => "With one launch per release there is no interval: every line is a difference seen in one launch, \
+                   and another launch may not show it."
             .to_owned(),
+        _ => {
+            "No release shares two complete blocks with the base, so there is no interval, and fresh launches may not \
+              show these differences."
+                .to_owned()
+        }
     }
 }
 
@@ -387,15 +392,15 @@ fn group_tables(site: &Site) -> Vec<GroupTable> {
 }
 
 fn heat_map(site: &Site) -> HeatMap {
-    let cell = |cell: &Cell| HeatCell {
+    let cell = |(target, cell): (usize, &Cell)| HeatCell {
         ratio: Ratio::new(cell.relative.map(|relative| relative.ratio)),
-        note: heat_note(cell),
+        note: heat_note(site, target, cell),
         failed: cell.rate.is_none() && cell.failure.is_some(),
         sure: cell.relative.is_some_and(|r| matches!(r.verdict, Verdict::Improved | Verdict::Regressed)),
     };
     let row = |index: usize| HeatRow {
         link: site.bench_link("", index),
-        cells: site.report.rows[index].cells.iter().map(cell).collect(),
+        cells: site.report.rows[index].cells.iter().enumerate().map(cell).collect(),
     };
     let group = |(name, title, rows): (String, String, Vec<usize>)| HeatGroup {
         name,
@@ -410,8 +415,8 @@ fn heat_map(site: &Site) -> HeatMap {
     }
 }
 
-fn heat_note(cell: &Cell) -> String {
-    match cell.relative {
+fn heat_note(site: &Site, target: usize, cell: &Cell) -> String {
+    match view::relative(site, target, cell) {
         Some(relative) if relative.interval.is_some() => {
             format!("{}, 95 % interval {}", view::verdict(relative.verdict), view::interval(Some(relative)))
         }

@@ -63,10 +63,10 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         expected_misses: whole((intervals as u64).div_ceil(20)),
         microbenchmarks: site.report.rows.len(),
     };
-    let mut page = Page::new("method.html", "method.html", &view)?;
-    page.title = "Method".to_owned();
-    page.description =
+    let title = "Method".to_owned();
+    let description =
         "How these numbers were measured, on which machine and builds, and what they cannot tell.".to_owned();
+    let page = Page::new("method.html", "method.html", title, description, &view)?;
     Ok(vec![page])
 }
 

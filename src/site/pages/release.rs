@@ -78,10 +78,10 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
         previous: index.checked_sub(1).map(|previous| site.release_link("../", previous)),
         next: Some(index + 1).filter(|&next| next < site.targets().len()).map(|next| site.release_link("../", next)),
     };
-    let mut page = Page::new(&site.release_path(index), "release.html", &view)?;
-    page.title = format!("PostgreSQL {}", target.label);
-    page.description =
+    let title = format!("PostgreSQL {}", target.label);
+    let description =
         format!("Build, settings and rates of PostgreSQL {}, relative to {}.", target.label, site.base_label());
+    let mut page = Page::new(&site.release_path(index), "release.html", title, description, &view)?;
     page.crumbs = vec![Link::new("../index.html#releases", "Releases")];
     Ok(page)
 }
@@ -105,7 +105,7 @@ fn build_facts(build: &Build) -> Vec<Fact> {
     let mut facts = vec![Fact::new("Provenance", build.provenance.to_string())];
     match &build.provenance {
         Provenance::Source { sha256: Some(sha256), .. } => {
-            facts.push(Fact::code("SHA-256 of the archive", sha256.clone()))
+            facts.push(Fact::code("SHA-256 of the archive", sha256.clone()));
         }
         Provenance::Git { commit, .. } => facts.push(Fact::code("Commit", commit.clone())),
         _ => {}
@@ -151,7 +151,7 @@ fn rows(site: &Site, index: usize) -> Vec<Row> {
             rate_value: cell.rate,
             unit: Some(view::unit(row.unit)).filter(|unit| *unit != "QPS"),
             ratio: Ratio::new(cell.relative.map(|relative| relative.ratio)),
-            interval: view::interval(cell.relative),
+            interval: view::interval(view::relative(site, index, cell)),
             verdict: view::cell_verdict(site, index, cell.relative),
             against_previous: Ratio::new(previous),
             gap: if cell.rate.is_none() { Some(view::gap(cell)) } else { None },
