@@ -20,6 +20,7 @@ pub mod load;
 pub mod measure;
 pub mod process;
 pub mod server;
+pub mod site;
 pub mod sql;
 pub mod store;
 pub mod sweep;

@@ -95,7 +95,7 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         scan_once: profile.scan_once,
         postwrite_rest_seconds: profile.postwrite.seconds(rows),
         config: config.name.clone(),
-        config_hash: config.hash(memory_mib),
+        config_hash: config.hash(memory_mib)?,
         data_checksums: request.data_checksums.unwrap_or(config.data_checksums),
         transport: if request.unix_socket { "unix" } else { "tcp" }.to_owned(),
         microbenchmarks: suite::select(&suite, &request.benches)?,

@@ -1,0 +1,463 @@
+//! A report as a static web site that works from `file://`: no network, no fonts, no script needed.
+//!
+//! The same report gives the same bytes: nothing here reads the clock. Statistics come with the
+//! report; the site sorts and rounds them, and computes only quotients of what is shown.
+
+mod charts;
+#[cfg(test)]
+mod fixture;
+mod format;
+mod output;
+mod pages;
+mod slug;
+mod view;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use include_dir::{Dir, include_dir};
+use serde::Serialize;
+use tera::{Context, Tera};
+
+use crate::domain::{Report, SweepManifest};
+use output::SiteFile;
+use view::{Link, Page, Site};
+
+static TEMPLATES: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/templates");
+static ASSETS: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/assets");
+
+/// A file that the site offers for download.
+#[derive(Debug, Clone)]
+pub struct Download {
+    /// Plain file name: `cells.csv`.
+    pub file_name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What is in it and what it is good for.
+    pub description: String,
+    /// The content.
+    pub bytes: Vec<u8>,
+}
+
+/// Why there is no site.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// A template of ours is broken.
+    #[error("could not fill in the template of the page '{page}'")]
+    Template {
+        /// Path of the page in the site; a template's name when it does not even parse.
+        page: String,
+        /// What Tera says.
+        #[source]
+        source: tera::Error,
+    },
+    /// A chart could not be drawn.
+    #[error("could not draw the chart of '{chart}'")]
+    Chart {
+        /// What it shows.
+        chart: String,
+        /// What the chart library says.
+        #[source]
+        source: charts_rs::Error,
+    },
+    /// A download whose name is not a plain file name, or is used twice.
+    #[error("'{name}' cannot be the name of a download: it has to be a plain file name, used once")]
+    DownloadName {
+        /// The name.
+        name: String,
+    },
+    /// The place is taken by something else.
+    #[error("'{}' is not a directory: name a directory for the site", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A directory with content that regtrack did not write.
+    #[error(
+        "the directory '{}' is not empty and was not made by regtrack; it was left as it is: name another directory for the site",
+        path.display()
+    )]
+    ForeignDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A site of regtrack's to which someone has added a file.
+    #[error(
+        "the site in '{}' also holds '{file}', which regtrack did not write and would delete; it was left as it is: move that file away first",
+        path.display()
+    )]
+    ForeignFile {
+        /// The directory.
+        path: PathBuf,
+        /// The first such file.
+        file: String,
+    },
+    /// The present content could not be looked at.
+    #[error("could not read '{}'", path.display())]
+    Read {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A file or directory could not be written.
+    #[error("could not write '{}'", path.display())]
+    Write {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The new site could not take the place of the previous one.
+    #[error("could not put the new site in place of '{}'", path.display())]
+    Replace {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// The previous site could not be deleted after it was replaced.
+    #[error("could not delete '{}'", path.display())]
+    Remove {
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Writes the site of a report into the directory `out` and returns the paths of its files,
+/// `index.html` first. The directory is made if it does not exist; a site that regtrack wrote there
+/// before is replaced as a whole and in one step; anything else makes it fail with nothing touched.
+pub fn render(report: &Report, downloads: &[Download], out: &Path) -> Result<Vec<PathBuf>, SiteError> {
+    // Everything is rendered before the first byte is written.
+    output::replace(out, &files(report, downloads)?)
+}
+
+/// The whole site in memory.
+fn files(report: &Report, downloads: &[Download]) -> Result<Vec<SiteFile>, SiteError> {
+    check_names(downloads)?;
+    let tera = templates()?;
+    let site = Site::new(report, downloads);
+    let mut files = Vec::new();
+    for pages in pages::ALL {
+        for page in pages(&site)? {
+            files.push(fill(&tera, &site, &page)?);
+        }
+    }
+    files.extend(ASSETS.files().map(|asset| SiteFile {
+        path: format!("assets/{}", asset.path().to_string_lossy()),
+        bytes: asset.contents().to_vec(),
+    }));
+    files.extend(
+        downloads
+            .iter()
+            .map(|download| SiteFile { path: download_path(&download.file_name), bytes: download.bytes.clone() }),
+    );
+    Ok(files)
+}
+
+fn download_path(file_name: &str) -> String {
+    format!("downloads/{file_name}")
+}
+
+fn check_names(downloads: &[Download]) -> Result<(), SiteError> {
+    let plain = |name: &str| {
+        let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        !name.is_empty() && !name.starts_with('.') && name.bytes().all(safe)
+    };
+    for (index, download) in downloads.iter().enumerate() {
+        let name = &download.file_name;
+        let used_before = downloads[..index].iter().any(|other| other.file_name.eq_ignore_ascii_case(name));
+        if !plain(name) || used_before {
+            return Err(SiteError::DownloadName { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn templates() -> Result<Tera, SiteError> {
+    let mut tera = Tera::new();
+    let texts = TEMPLATES
+        .files()
+        .map(|file| (file.path().to_string_lossy().into_owned(), file.contents_utf8().unwrap_or_default()));
+    tera.add_raw_templates(texts).map_err(|source| SiteError::Template { page: "all".to_owned(), source })?;
+    Ok(tera)
+}
+
+/// What the frame around every page needs.
+#[derive(Serialize)]
+struct Frame<'a> {
+    title: &'a str,
+    site_title: String,
+    description: &'a str,
+    /// Way up to the root of the site: empty or `../`.
+    root: &'a str,
+    path: &'a str,
+    crumbs: &'a [Link],
+    warnings: usize,
+    footer: Footer<'a>,
+}
+
+#[derive(Serialize)]
+struct Footer<'a> {
+    regtrack: &'a str,
+    sweep: &'a str,
+    updated_at: String,
+}
+
+impl<'a> Footer<'a> {
+    fn new(manifest: &'a SweepManifest) -> Self {
+        Self { regtrack: &manifest.regtrack, sweep: &manifest.id, updated_at: format::time(manifest.updated_at) }
+    }
+}
+
+fn fill(tera: &Tera, site: &Site, page: &Page) -> Result<SiteFile, SiteError> {
+    let frame = Frame {
+        title: &page.title,
+        site_title: site.title(),
+        description: &page.description,
+        root: if page.path.contains('/') { "../" } else { "" },
+        path: &page.path,
+        crumbs: &page.crumbs,
+        warnings: site.report.warnings.len(),
+        footer: Footer::new(&site.report.manifest),
+    };
+    let error = |source| SiteError::Template { page: page.path.clone(), source };
+    let mut context = Context::from_serialize(&frame).map_err(error)?;
+    context.insert_value("page", page.view.clone());
+    let html = tera.render(page.template, &context).map_err(error)?;
+    Ok(SiteFile { path: page.path.clone(), bytes: html.into_bytes() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    fn downloads() -> Vec<Download> {
+        let download = |file_name: &str, bytes: usize| Download {
+            file_name: file_name.to_owned(),
+            title: "Cells".to_owned(),
+            description: "One line per microbenchmark & release.".to_owned(),
+            bytes: vec![b'x'; bytes],
+        };
+        vec![download("cells.csv", 12_345), download("cells.json", 200)]
+    }
+
+    fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
+        files(report, &downloads()).unwrap().into_iter().map(|file| (file.path, file.bytes)).collect()
+    }
+
+    fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
+        let html =
+            site.iter().filter(|(path, _)| Path::new(path).extension().is_some_and(|extension| extension == "html"));
+        html.map(|(path, bytes)| (path.as_str(), std::str::from_utf8(bytes).unwrap()))
+    }
+
+    fn every_report() -> [(&'static str, Report); 3] {
+        [
+            ("measured", fixture::measured()),
+            ("single launch", fixture::single_launch()),
+            ("imported", fixture::imported()),
+        ]
+    }
+
+    /// Values of an attribute; the templates write all of them in double quotes.
+    fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+        let pattern = format!(" {name}=\"");
+        html.split(&pattern).skip(1).map(|rest| rest.split_once('"').unwrap().0).collect()
+    }
+
+    /// The path in the site that a relative reference on a page leads to, and the fragment.
+    fn target(page: &str, reference: &str) -> (String, String) {
+        let (path, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        if path.is_empty() {
+            return (page.to_owned(), fragment.to_owned());
+        }
+        let mut parts: Vec<&str> = page.split('/').collect();
+        parts.pop();
+        for part in path.split('/') {
+            match part {
+                ".." => drop(parts.pop().expect("a reference leaves the site")),
+                part => parts.push(part),
+            }
+        }
+        (parts.join("/"), fragment.to_owned())
+    }
+
+    #[test]
+    fn every_reference_resolves_and_every_page_is_reached_from_the_overview() {
+        for (name, report) in every_report() {
+            let site = site(&report);
+            let mut links: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+            for (page, html) in html_pages(&site) {
+                let references = attributes(html, "href").into_iter().chain(attributes(html, "src"));
+                for reference in references {
+                    let (path, fragment) = target(page, reference);
+                    let linked = site.get(&path).unwrap_or_else(|| panic!("{name}: {page} refers to {reference}"));
+                    // Warnings are linked to only where there are any.
+                    let anchored = fragment.is_empty()
+                        || attributes(std::str::from_utf8(linked).unwrap(), "id").contains(&fragment.as_str());
+                    assert!(anchored || fragment == "main", "{name}: {page} refers to {reference}");
+                    links.entry(page).or_default().insert(path);
+                }
+            }
+            let mut reached = BTreeSet::from(["index.html".to_owned()]);
+            let mut open = vec!["index.html".to_owned()];
+            while let Some(page) = open.pop() {
+                for path in links.get(page.as_str()).into_iter().flatten() {
+                    if reached.insert(path.clone()) {
+                        open.push(path.clone());
+                    }
+                }
+            }
+            let all: BTreeSet<String> = site.keys().cloned().collect();
+            assert_eq!(reached, all, "{name}");
+            assert_eq!(html_pages(&site).count(), 3 + report.rows.len() + report.manifest.targets.len(), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_fetched_from_elsewhere() {
+        for (path, bytes) in site(&fixture::measured()) {
+            let text = String::from_utf8_lossy(&bytes).replace("http://www.w3.org/2000/svg", "");
+            for scheme in ["http://", "https://", "url(", "@import", "src=\"//", "href=\"//"] {
+                assert!(!text.contains(scheme), "{path} contains {scheme}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_from_outside_is_escaped() {
+        let site = site(&fixture::measured());
+        for (path, html) in html_pages(&site) {
+            for raw in ["<script>alert", "<img src=x", "<left>", "<b>shared", "<unknown>"] {
+                assert!(!html.contains(raw), "{path} contains {raw}");
+            }
+        }
+        let index = std::str::from_utf8(&site["index.html"]).unwrap();
+        assert!(index.contains("&lt;script&gt;alert(1)"), "the label is shown, escaped");
+        assert!(site.keys().all(|path| path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(&b))));
+    }
+
+    #[test]
+    fn the_same_report_gives_the_same_bytes() {
+        assert_eq!(site(&fixture::measured()), site(&fixture::measured()));
+    }
+
+    #[test]
+    fn ids_are_unique_and_tables_are_labelled() {
+        for (name, report) in every_report() {
+            for (path, html) in html_pages(&site(&report)) {
+                let ids = attributes(html, "id");
+                let unique: BTreeSet<&str> = ids.iter().copied().collect();
+                assert_eq!(ids.len(), unique.len(), "{name}: {path}: {ids:?}");
+                for labelled in attributes(html, "aria-labelledby") {
+                    assert!(unique.contains(labelled), "{name}: {path}: {labelled}");
+                }
+                assert_eq!(html.matches("<table").count(), html.matches("<caption").count(), "{name}: {path}");
+                assert!(!html.contains("<th>") && !html.contains("<th class"), "{name}: {path}: a head without scope");
+                assert_eq!(html.matches("<h1").count(), 1, "{name}: {path}");
+                assert!(html.contains("<html lang=\"en\">") && html.contains("<meta name=\"description\""));
+            }
+        }
+    }
+
+    #[test]
+    fn every_table_row_has_the_width_of_its_head() {
+        let width = |row: &str| -> usize {
+            let cells = row.split(['<']).filter(|tag| {
+                tag.strip_prefix("td").or(tag.strip_prefix("th")).is_some_and(|rest| rest.starts_with([' ', '>']))
+            });
+            cells.map(|tag| attributes(tag, "colspan").first().map_or(1, |span| span.parse().unwrap())).sum()
+        };
+        for (name, report) in every_report() {
+            for (path, html) in html_pages(&site(&report)) {
+                for table in html.split("<table").skip(1) {
+                    let rows: Vec<&str> = table.split("</table>").next().unwrap().split("<tr").skip(1).collect();
+                    for row in &rows {
+                        assert_eq!(width(row), width(rows[0]), "{name}: {path}: {row}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gaps_show_their_reason_and_ratios_two_decimals() {
+        let report = fixture::measured();
+        let site = site(&report);
+        let index = std::str::from_utf8(&site["index.html"]).unwrap();
+        assert!(index.contains("title=\"failed: the server ended with signal 11\">×<"));
+        assert!(index.contains("title=\"not measured\">–<"));
+        let cell = &report.rows[0].cells[4];
+        let ratio = format::fixed(cell.relative.unwrap().ratio, 2);
+        let release = std::str::from_utf8(&site[&Site::new(&report, &[]).release_path(4)]).unwrap();
+        assert!(release.contains(&format!(">{ratio}</td>")), "{ratio}");
+    }
+
+    #[test]
+    fn one_launch_is_called_one_launch() {
+        let site = site(&fixture::single_launch());
+        let index = std::str::from_utf8(&site["index.html"]).unwrap();
+        assert!(index.contains("difference seen in one launch"));
+        assert!(!index.contains("95 % interval ["));
+        let published = super::files(&fixture::imported(), &[]).unwrap();
+        let index = std::str::from_utf8(&published[0].bytes).unwrap();
+        assert!(index.contains("as published"));
+        assert!(!index.contains("one launch"));
+    }
+
+    #[test]
+    fn a_report_of_one_release_or_of_none_has_a_site() {
+        let mut report = fixture::measured();
+        report.manifest.targets.truncate(1);
+        report.summaries.truncate(1);
+        for row in &mut report.rows {
+            row.cells.truncate(1);
+        }
+        assert!(site(&report).contains_key("index.html"));
+        report.rows.clear();
+        assert!(site(&report).contains_key("method.html"));
+    }
+
+    #[test]
+    fn download_names_that_lead_elsewhere_are_refused() {
+        for name in ["../x.csv", "a/b", "", ".hidden", "a b"] {
+            let mut downloads = downloads();
+            downloads[1].file_name = name.to_owned();
+            let error = files(&fixture::imported(), &downloads);
+            assert!(matches!(error, Err(SiteError::DownloadName { .. })), "{name}");
+        }
+        let twice = [downloads(), downloads()].concat();
+        assert!(matches!(files(&fixture::imported(), &twice), Err(SiteError::DownloadName { .. })));
+    }
+
+    #[test]
+    fn the_files_are_written_where_they_are_said_to_be() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("site");
+        let written = render(&fixture::measured(), &downloads(), &out).unwrap();
+        assert_eq!(written[0], out.join("index.html"));
+        assert!(written.iter().all(|path| path.is_file()));
+        assert_eq!(std::fs::read(out.join("downloads/cells.csv")).unwrap().len(), 12_345);
+    }
+
+    #[test]
+    #[ignore = "writes sites to look at into the directory that REGTRACK_SITE_PREVIEW names"]
+    fn preview() {
+        let out = PathBuf::from(std::env::var_os("REGTRACK_SITE_PREVIEW").expect("REGTRACK_SITE_PREVIEW is set"));
+        for (name, mut report) in every_report() {
+            for target in &mut report.manifest.targets {
+                target.label = target.version.to_string();
+            }
+            render(&report, &downloads(), &out.join(name.replace(' ', "-"))).unwrap();
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The pages, one file each. To add one: a file here, a template, a line in [`ALL`].
+
+mod bench;
+mod downloads;
+mod index;
+mod method;
+mod release;
+
+use super::SiteError;
+use super::view::{Page, Site};
+
+/// Makes the pages of one kind.
+type Pages = fn(&Site) -> Result<Vec<Page>, SiteError>;
+
+/// Every kind of page, in the order in which their files are listed.
+pub(super) const ALL: [Pages; 5] = [index::pages, bench::pages, release::pages, method::pages, downloads::pages];
