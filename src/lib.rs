@@ -13,8 +13,10 @@
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
+pub mod analysis;
 pub mod build;
 pub mod catalog;
+pub mod cli;
 pub mod domain;
 pub mod load;
 pub mod measure;

@@ -1,11 +1,10 @@
 //! `regtrack bench list`
 
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets};
 use serde_json::json;
 use std::path::PathBuf;
 
-use super::Failure;
+use super::{Failure, tables};
 use super::printer::Printer;
 use crate::catalog::suite;
 use crate::domain::{Microbenchmark, Suite};
@@ -72,8 +71,7 @@ fn entry(suite: &Suite, microbenchmark: &Microbenchmark) -> serde_json::Value {
 
 fn table<'a>(microbenchmarks: impl Iterator<Item = &'a Microbenchmark>) -> String {
     const SQL_SHOWN: usize = 70;
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["order", "name", "group", "queries/event", "statements"]);
+    let mut rows = Vec::new();
     for microbenchmark in microbenchmarks {
         let first = microbenchmark.statements.first().map_or("", |statement| statement.sql.as_str());
         let mut sql: String = first.chars().take(SQL_SHOWN).collect();
@@ -84,7 +82,7 @@ fn table<'a>(microbenchmarks: impl Iterator<Item = &'a Microbenchmark>) -> Strin
         if more > 0 {
             sql = format!("{sql} (+{more} more)");
         }
-        table.add_row([
+        rows.push(vec![
             microbenchmark.step.to_string(),
             microbenchmark.name.clone(),
             microbenchmark.group.clone(),
@@ -92,5 +90,5 @@ fn table<'a>(microbenchmarks: impl Iterator<Item = &'a Microbenchmark>) -> Strin
             sql,
         ]);
     }
-    table.trim_fmt()
+    tables::listing(&["order", "name", "group", "queries/event", "statements"], rows)
 }

@@ -1,11 +1,10 @@
 //! `regtrack versions [RANGE]`
 
 use clap::Args;
-use comfy_table::{Table, presets};
 use jiff::civil::Date;
 use serde::Serialize;
 
-use super::Failure;
+use super::{Failure, tables};
 use super::printer::Printer;
 use crate::catalog::versions::Catalogue;
 use crate::domain::{Major, Release, ReleaseRange, Version};
@@ -72,11 +71,10 @@ fn line(release: Release, catalogue: &Catalogue) -> Line {
 
 fn table(lines: &[Line]) -> String {
     let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["version", "released", "end of life", "tag", "source hash", "prebuilt"]);
+    let mut rows = Vec::new();
     for line in lines {
         let newer = if line.newer { " (newer)" } else { "" };
-        table.add_row([
+        rows.push(vec![
             format!("{}{newer}", line.version),
             text(line.date.map(|date| date.to_string())),
             text(line.end_of_life.map(|date| date.to_string())),
@@ -85,5 +83,5 @@ fn table(lines: &[Line]) -> String {
             text(line.prebuilt.clone()),
         ]);
     }
-    table.trim_fmt()
+    tables::listing(&["version", "released", "end of life", "tag", "source hash", "prebuilt"], rows)
 }
