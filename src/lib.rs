@@ -13,6 +13,8 @@
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
+pub mod analysis;
+pub mod cli;
 pub mod domain;
 pub mod process;
 pub mod store;
