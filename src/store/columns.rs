@@ -4,9 +4,9 @@
 //! `docs/results.md` lists them for people who read the files with other programs.
 
 use std::io::Cursor;
-use std::panic::{self, AssertUnwindSafe};
 
 use polars::prelude::*;
+use sha2::{Digest, Sha256};
 
 use crate::domain::{Measurement, Outcome, SliceRecord, TargetId};
 
@@ -27,9 +27,9 @@ pub enum ColumnsError {
     /// The Parquet reader or writer gave up.
     #[error("the Parquet data cannot be handled")]
     Parquet(#[source] PolarsError),
-    /// The Parquet reader stopped at a broken invariant, which corrupt data can bring about.
-    #[error("the Parquet data are corrupt")]
-    Panicked,
+    /// Bytes have changed since the file was written.
+    #[error("its content does not match its checksum")]
+    Checksum,
     /// A column is missing or has another type.
     #[error("the column '{column}' is missing or has an unexpected type")]
     Column {
@@ -254,44 +254,52 @@ fn missing(column: &'static str, row: usize) -> ColumnsError {
     ColumnsError::Value { column, row: row + 1 }
 }
 
-/// The slices as the bytes of a Parquet file.
+/// The slices as the bytes of a Parquet file, with a checksum.
 pub fn to_parquet(slices: &[SliceRecord]) -> Result<Vec<u8>, ColumnsError> {
     let mut frame = to_frame(slices)?;
     let mut bytes = Vec::new();
     // One thread: these frames are small, and nothing may compete with a measurement for long.
     ParquetWriter::new(&mut bytes).set_parallel(false).finish(&mut frame).map_err(ColumnsError::Parquet)?;
+    let footer = footer_start(&bytes)?;
+    let checksum = Sha256::digest(&bytes);
+    bytes.splice(footer..footer, checksum);
     Ok(bytes)
 }
 
-/// The slices in the bytes of a Parquet file.
+/// The slices in the bytes of a Parquet file that [`to_parquet`] made.
 pub fn from_parquet(bytes: &[u8]) -> Result<Vec<SliceRecord>, ColumnsError> {
-    check_ends(bytes)?;
-    // The reader asserts what it expects of a file; corrupt input must not take the program down.
-    let read = || {
-        let reader = ParquetReader::new(Cursor::new(bytes)).read_parallel(ParallelStrategy::None);
-        from_frame(&reader.finish().map_err(ColumnsError::Parquet)?)
-    };
-    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(ColumnsError::Panicked))
+    let bytes = verified(bytes)?;
+    let reader = ParquetReader::new(Cursor::new(bytes)).read_parallel(ParallelStrategy::None);
+    from_frame(&reader.finish().map_err(ColumnsError::Parquet)?)
 }
 
-/// Checks what a truncated or foreign file lacks: the magic at both ends around a footer that fits.
-fn check_ends(bytes: &[u8]) -> Result<(), ColumnsError> {
+/// The content without its checksum, if the two agree.
+///
+/// The checksum lies just before the footer, where Parquet readers skip what no column refers to. A
+/// flipped bit would otherwise be a wrong number, or make the reader allocate without bounds.
+fn verified(bytes: &[u8]) -> Result<Vec<u8>, ColumnsError> {
+    let (data, footer) = bytes.split_at(footer_start(bytes)?);
+    let (data, checksum) = data.split_last_chunk::<32>().ok_or(ColumnsError::Checksum)?;
+    let content = [data, footer].concat();
+    if Sha256::digest(&content).as_slice() == checksum { Ok(content) } else { Err(ColumnsError::Checksum) }
+}
+
+/// Where the footer begins, for bytes that have Parquet's magic at both ends around a footer that
+/// fits. A truncated or foreign file lacks this.
+fn footer_start(bytes: &[u8]) -> Result<usize, ColumnsError> {
     const MAGIC: &[u8] = b"PAR1";
-    let incomplete = |reason| Err(ColumnsError::Incomplete(reason));
     if !bytes.starts_with(MAGIC) {
-        return incomplete("it does not begin like one");
+        return Err(ColumnsError::Incomplete("it does not begin like one"));
     }
     let Some((rest, [a, b, c, d, tail @ ..])) = bytes.split_last_chunk::<8>() else {
-        return incomplete("it is too short");
+        return Err(ColumnsError::Incomplete("it is too short"));
     };
     if tail != MAGIC {
-        return incomplete("its end is missing");
+        return Err(ColumnsError::Incomplete("its end is missing"));
     }
-    let footer = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
-    if footer + MAGIC.len() as u64 > rest.len() as u64 {
-        return incomplete("its footer does not fit");
-    }
-    Ok(())
+    let footer = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+    let start = rest.len().checked_sub(footer).filter(|start| *start >= MAGIC.len());
+    start.ok_or(ColumnsError::Incomplete("its footer does not fit"))
 }
 
 #[cfg(test)]
@@ -376,11 +384,16 @@ mod tests {
         }
 
         #[test]
-        fn a_truncated_file_is_an_error(slice in record(), cut in 0.0..1.0) {
+        fn one_changed_bit_is_noticed(slice in record(), position in any::<prop::sample::Index>(), bit in 0..8) {
+            let mut bytes = to_parquet(&[slice]).unwrap();
+            *position.get_mut(&mut bytes) ^= 1u8 << bit;
+            prop_assert!(from_parquet(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_truncated_file_is_an_error(slice in record(), kept in any::<prop::sample::Index>()) {
             let bytes = to_parquet(&[slice]).unwrap();
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index below the length")]
-            let kept = (bytes.len() as f64 * cut) as usize;
-            prop_assert!(from_parquet(&bytes[..kept]).is_err());
+            prop_assert!(from_parquet(&bytes[..kept.index(bytes.len())]).is_err());
         }
     }
 

@@ -304,7 +304,7 @@ fn agree(a: &HashMap<&str, f64>, b: &HashMap<&str, f64>) -> bool {
 /// Understands one file; an error has the line, from 1.
 fn parse(bytes: &[u8], row_kind: &dyn Fn(&str) -> RowKind) -> Result<Table, (usize, Problem)> {
     let text = str::from_utf8(bytes).map_err(|error| {
-        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + String::from_utf8_lossy(&bytes[..error.valid_up_to()]).matches('\n').count();
         (line, Problem::NotUtf8)
     })?;
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).peekable();

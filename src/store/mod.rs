@@ -573,7 +573,7 @@ mod tests {
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let message = store.slices("s").unwrap_err().to_string();
         assert!(message.contains("point-query.pre_range-100.parquet': move the file away"), "{message}");
-        // The footer is there but describes nonsense.
+        // A complete file whose footer describes nonsense.
         let mut broken = whole.clone();
         let length = broken.len();
         broken[length - 60..length - 8].fill(0xff);

@@ -1,1 +1,4 @@
-//! stub
+//! The one integration-test binary.
+
+#[cfg(test)]
+mod published;

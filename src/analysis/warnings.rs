@@ -1,0 +1,174 @@
+//! What a reader must know before believing a ratio, in full sentences.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::{Minor, Origin, RateUnit, Report, SliceRecord, Target, Version};
+use crate::domain::{Outcome, Protocol};
+
+/// Failures and releases that a sentence lists before it says how many more there are.
+const LISTED: usize = 5;
+
+/// Launches from which on an interval is narrow enough to decide in a report of 42 comparisons.
+const ENOUGH_LAUNCHES: usize = 5;
+
+/// All warnings on a report whose cells are filled.
+pub(super) fn of(report: &Report, slices: &[SliceRecord], newest: &[Version]) -> Vec<String> {
+    let targets = &report.manifest.targets;
+    let mut warnings = Vec::new();
+    warnings.extend(replication(report));
+    match &report.manifest.origin {
+        Origin::Measured { protocol, .. } => {
+            warnings.extend(differ(targets, "compilers or compiler flags", |target| {
+                target.build.as_ref().map(|build| build.fingerprint.toolchain())
+            }));
+            warnings.extend(differ(targets, "origins", |target| {
+                target.build.as_ref().map(|build| build.provenance.word().to_owned())
+            }));
+            warnings.extend(differ(targets, "settings of data checksums", |target| {
+                Some(if checksums(target, protocol) { "on" } else { "off" }.to_owned())
+            }));
+            warnings.extend(data(targets));
+            warnings.extend(outdated(targets, newest));
+            warnings.extend(missing(report));
+        }
+        Origin::Imported { .. } => {
+            warnings.extend(differ(targets, "builds", |target| Some(target.imported.as_ref()?.build.clone())));
+            warnings.extend(differ(targets, "configurations", |target| Some(target.imported.as_ref()?.config.clone())));
+            warnings.extend(scan_unit(report));
+            warnings.extend(without_common_table(report));
+        }
+    }
+    warnings.extend(failures(report, slices));
+    warnings
+}
+
+/// Too few launches to tell a change from noise.
+fn replication(report: &Report) -> Option<String> {
+    let launches = |target: usize| report.rows.iter().map(|row| row.cells[target].launch_rates.len()).max();
+    let fewest = (0..report.manifest.targets.len()).filter_map(launches).filter(|count| *count > 0).min()?;
+    match fewest {
+        1 => Some("Only one launch per release: differences below a few percent are noise.".to_owned()),
+        2..ENOUGH_LAUNCHES => Some(format!(
+            "Only {fewest} launches per release: intervals are wide, and small changes stay undecided; \
+             {ENOUGH_LAUNCHES} or more narrow them."
+        )),
+        _ => None,
+    }
+}
+
+/// Targets that differ in something that moves the numbers by itself.
+fn differ(targets: &[Target], what: &str, of: impl Fn(&Target) -> Option<String>) -> Option<String> {
+    let mut values: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for target in targets {
+        values.entry(of(target)?).or_default().push(&target.label);
+    }
+    if values.len() < 2 {
+        return None;
+    }
+    let parts: Vec<String> = values.iter().map(|(value, labels)| format!("{} ({value})", list(labels))).collect();
+    Some(format!("The releases have different {what}, which changes speed by itself: {}.", parts.join("; ")))
+}
+
+/// Checksums as the server said, or as asked for on releases that have them (from 9.3 on).
+fn checksums(target: &Target, protocol: &Protocol) -> bool {
+    match target.settings.get("data_checksums") {
+        Some(value) => value == "on",
+        None => protocol.data_checksums && target.version.major.number() >= 903,
+    }
+}
+
+/// Releases that did not hold the same rows: their ratios mean nothing.
+fn data(targets: &[Target]) -> Option<String> {
+    let mut digests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for target in targets {
+        if let Some(digest) = &target.data_digest {
+            digests.entry(digest).or_default().push(&target.label);
+        }
+    }
+    let parts: Vec<String> = digests.values().map(|labels| list(labels)).collect();
+    (parts.len() > 1).then(|| {
+        format!(
+            "The releases did not hold the same rows, so their ratios mean nothing: {} differ.",
+            parts.join(" and ")
+        )
+    })
+}
+
+/// Majors of which no target is the newest minor.
+fn outdated(targets: &[Target], newest: &[Version]) -> Option<String> {
+    let mut old = Vec::new();
+    for newest in newest {
+        let tested = targets.iter().map(|target| target.version).filter(|version| version.major == newest.major).max();
+        if let Some(version) = tested.filter(|version| version < newest && matches!(newest.minor, Minor::Release(_))) {
+            old.push(format!("{version} (newest {newest})"));
+        }
+    }
+    (!old.is_empty()).then(|| format!("Not the newest minor release of its major: {}.", old.join(", ")))
+}
+
+/// Cells that were asked for and are not there yet.
+fn missing(report: &Report) -> Option<String> {
+    let cells = || report.rows.iter().flat_map(|row| &row.cells);
+    let missing = cells().filter(|cell| cell.rate.is_none() && cell.failure.is_none()).count();
+    (missing > 0)
+        .then(|| format!("The sweep is not complete: {missing} of {} cells are not measured yet.", cells().count()))
+}
+
+/// Tables of 2024 print scans in millions of rows per second, later ones in thousands per client.
+fn scan_unit(report: &Report) -> Option<String> {
+    // No single connection reads a hundred million rows per second.
+    let thousands = report
+        .rows
+        .iter()
+        .filter(|row| row.unit == RateUnit::MegarowsPerSecond)
+        .flat_map(|row| row.cells.iter().filter_map(|cell| cell.rate))
+        .any(|rate| rate >= 100.0);
+    thousands.then(|| {
+        "Scan rates are shown as printed in the imported tables: thousands of rows per second per client here, not \
+         millions; ratios are not affected."
+            .to_owned()
+    })
+}
+
+/// Imported columns that never stand beside the base.
+fn without_common_table(report: &Report) -> Option<String> {
+    let compared = |index: usize| report.rows.iter().any(|row| row.cells[index].relative.is_some());
+    let targets = report.manifest.targets.iter().enumerate();
+    let labels: Vec<&str> =
+        targets.filter(|(index, _)| !compared(*index)).map(|(_, target)| target.label.as_str()).collect();
+    (!labels.is_empty()).then(|| {
+        let base = &report.manifest.targets[report.base].label;
+        format!("No imported table has these releases beside {base}, so they have no ratio to it: {}.", list(&labels))
+    })
+}
+
+/// Slices that failed, with reasons.
+fn failures(report: &Report, slices: &[SliceRecord]) -> Option<String> {
+    let mut parts = Vec::new();
+    for slice in slices {
+        let target = report.manifest.targets.iter().find(|target| target.id == slice.target);
+        if let (Some(target), Outcome::Failed(reason)) = (target, &slice.outcome) {
+            let reason = reason.lines().next().unwrap_or_default();
+            parts.push(format!("{} on {} in block {} ({reason})", slice.microbenchmark, target.label, slice.block));
+        }
+    }
+    let count = parts.len();
+    (count > 0).then(|| {
+        let noun = if count == 1 { "measurement" } else { "measurements" };
+        let mut text = format!("{count} {noun} failed: {}", parts[..count.min(LISTED)].join("; "));
+        if count > LISTED {
+            let _ = write!(text, "; and {} more", count - LISTED);
+        }
+        text + "."
+    })
+}
+
+/// `a, b and c`
+fn list(labels: &[&str]) -> String {
+    match labels {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
