@@ -131,26 +131,27 @@ fn draw(series: Vec<Series>, labels: Vec<String>, colours: &[&str], axis: &Axis,
     y_axis.min = Some(axis.min);
     y_axis.max = Some(axis.max);
     y_axis.split_number = axis.steps;
-    y_axis.formatter = Some(format!("{TICK}{{c}}{TICK}"));
+    y_axis.formatter = Some(format!("{TICK}{}", axis.widest()));
     let svg = svg_with_accessibility(&chart.svg()?, title, "");
-    Ok(adapt(&svg))
+    Ok(adapt(&svg, axis))
 }
 
-/// Encloses the number of a tick until [`adapt`] turns it from percent into a ratio.
+/// Stands before every tick of the value axis until [`adapt`] writes the ratio there.
 const TICK: char = '\u{E000}';
 
-/// charts-rs writes axis labels with one decimal, so the chart is drawn in percent and its ticks are
-/// rewritten as ratios here. The fixed size goes too: the view box alone lets the picture scale.
-fn adapt(svg: &str) -> String {
+/// charts-rs writes ticks with one decimal and a thousand as 1k, so the chart is drawn in percent
+/// with a placeholder as wide as the widest tick, and the ratios are filled in here, from the top
+/// down. The fixed size goes too: the view box alone lets the picture scale.
+fn adapt(svg: &str, axis: &Axis) -> String {
     let size = format!("<svg width=\"{WIDTH}\" height=\"{HEIGHT}\"");
     let svg = svg.replacen(&size, "<svg class=\"chart\"", 1).replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
-    svg.split(TICK)
-        .enumerate()
-        .map(|(index, part)| match part.replace(',', "").parse::<f64>() {
-            Ok(percent) if index % 2 == 1 => format::fixed(percent / 100.0, 2),
-            _ => part.to_owned(),
-        })
-        .collect()
+    let mut parts = svg.split(TICK);
+    let mut adapted = parts.next().unwrap_or_default().to_owned();
+    for (part, tick) in parts.zip(axis.ticks_from_the_top()) {
+        adapted.push_str(&tick);
+        adapted.push_str(part.strip_prefix(axis.widest().as_str()).unwrap_or(part));
+    }
+    adapted
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a picture needs no more than seven digits")]
@@ -166,6 +167,17 @@ struct Axis {
 }
 
 impl Axis {
+    /// The ticks as ratios, largest first.
+    fn ticks_from_the_top(&self) -> impl Iterator<Item = String> {
+        let (min, max) = (f64::from(self.min), f64::from(self.max));
+        let step = (max - min) / self.steps as f64;
+        (0..=self.steps).map(move |index| format::fixed((max - step * index as f64) / 100.0, 2))
+    }
+
+    fn widest(&self) -> String {
+        format::fixed(f64::from(self.max) / 100.0, 2)
+    }
+
     /// The smallest such axis that holds 1.00, all ratios, and some air. `None` without a ratio.
     #[expect(
         clippy::cast_possible_truncation,
@@ -204,18 +216,36 @@ mod tests {
         }
     }
 
+    /// The height at which a text is written.
+    fn height_of(svg: &str, text: &str) -> f64 {
+        let before = svg.split(&format!(">\n{text}\n<")).next().unwrap();
+        assert_ne!(before, svg, "no {text} in {svg}");
+        let y = before.rsplit(" y=\"").next().unwrap();
+        y.split('"').next().unwrap().parse().unwrap()
+    }
+
     #[test]
-    fn ticks_are_ratios_and_include_the_base() {
+    fn ticks_are_ratios_and_stand_at_the_right_height() {
         let points = [point("9.0.23", 1.0), point("10.23", 0.93), point("18.4", 1.19)];
         let svg = relative(&points, "scan").unwrap().unwrap();
-        assert!(svg.contains(">\n1.00\n<"), "{svg}");
-        assert!(svg.contains(">\n0.90\n<"), "{svg}");
+        assert!(height_of(&svg, "0.90") > height_of(&svg, "1.00"));
+        assert!(height_of(&svg, "1.00") > height_of(&svg, "1.15"));
+        // The dashed line at 1.00 is the first path; its ticks stand beside the grid lines.
+        let reference = svg.split("<path d=\"M ").nth(1).unwrap().split(' ').nth(1).unwrap();
+        assert!((height_of(&svg, "1.00") - reference.parse::<f64>().unwrap()).abs() < 8.0, "{svg}");
         assert!(!svg.contains(TICK));
         assert!(svg.contains("viewBox"));
         assert!(!svg.contains("http"), "an inline picture refers to nothing");
         for label in ["9.0.23", "10.23", "18.4"] {
             assert!(svg.contains(label), "{label}");
         }
+    }
+
+    #[test]
+    fn a_ratio_above_ten_is_not_abbreviated() {
+        let svg = relative(&[point("9.0.23", 1.0), point("18.4", 25.0)], "scan").unwrap().unwrap();
+        assert!(height_of(&svg, "24.00") < height_of(&svg, "4.00"));
+        assert!(!svg.contains("k\n"), "{svg}");
     }
 
     #[test]
