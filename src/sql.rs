@@ -77,8 +77,7 @@ fn server_message(error: &tokio_postgres::Error) -> String {
 impl Connection {
     /// Opens a connection.
     pub fn open(endpoint: &Endpoint) -> Result<Self, SqlError> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SqlError::Runtime)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SqlError::Runtime)?;
         let mut config = Config::new();
         config
             .port(endpoint.port)

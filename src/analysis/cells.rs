@@ -32,7 +32,7 @@ const STATISTICS: [Statistic; 6] = [
     },
     Statistic {
         name: "buffers_per_query",
-        of: |m| per_query(m, sum(m.buffers_hit, m.buffers_read)),
+        of: |m| per(m.buffers_queries, sum(m.buffers_hit, m.buffers_read)),
         set: |cell, mean| cell.buffers_per_query = mean,
     },
     Statistic {
@@ -48,7 +48,11 @@ const STATISTICS: [Statistic; 6] = [
 ];
 
 fn per_query(measurement: &Measurement, count: Option<u64>) -> Option<f64> {
-    count.filter(|_| measurement.queries > 0).map(|count| count as f64 / measurement.queries as f64)
+    per(measurement.queries, count)
+}
+
+fn per(queries: u64, count: Option<u64>) -> Option<f64> {
+    count.filter(|_| queries > 0).map(|count| count as f64 / queries as f64)
 }
 
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {

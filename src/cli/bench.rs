@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;
 
-use super::{Failure, tables};
 use super::printer::Printer;
+use super::{Failure, tables};
 use crate::catalog::suite;
 use crate::domain::{Microbenchmark, Suite};
 
@@ -32,7 +32,7 @@ enum BenchCommand {
     },
 }
 
-pub(super) fn run(args: &BenchArgs, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &BenchArgs, printer: Printer) -> Result<(), Failure> {
     let BenchCommand::List { benches, suite: file, json } = &args.command;
     let suite = match file {
         Some(path) => suite::load(path)?,

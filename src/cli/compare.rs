@@ -21,12 +21,11 @@ pub(super) struct CompareArgs {
     format: FormatArgs,
 }
 
-pub(super) fn run(args: &CompareArgs, global: &Global, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &CompareArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
     let results = Results::read(&global.results, args.sweep.as_deref())?;
     let find = |name| analysis::find_target(&results.manifest, name);
     let (base, target) = (find(&args.base)?, find(&args.target)?);
-    let comparison =
-        analysis::compare(&results.manifest, &results.slices, &results.catalogue(), &base.id, &target.id)?;
+    let comparison = analysis::compare(&results.manifest, &results.slices, &results.catalogue(), &base.id, &target.id)?;
     printer.data(&tables::comparison(&comparison, args.format.format()))?;
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(super) struct ImportArgs {
     files: Vec<PathBuf>,
 }
 
-pub(super) fn run(args: &ImportArgs, global: &Global, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &ImportArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
     let suite = suite::builtin()?;
     let ignored = suite::ignored_rows()?;
     let kind = |row: &str| {

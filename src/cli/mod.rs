@@ -22,11 +22,16 @@ use printer::Printer;
 
 /// Finds the PostgreSQL release that made a statement slower, by how much, and how sure that is.
 #[derive(Debug, Parser)]
-#[command(name = "regtrack", version, max_term_width = 100, after_help = "Examples:
+#[command(
+    name = "regtrack",
+    version,
+    max_term_width = 100,
+    after_help = "Examples:
   regtrack sweep 16..18 --profile quick      measure three releases and write a site
   regtrack compare 16 18                     group summaries and all 42 ratios
   regtrack versions 9.0..18                  what can be measured
-  regtrack bench list                        what is measured")]
+  regtrack bench list                        what is measured"
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -97,7 +102,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse_from(&arguments);
     let printer = Printer::new(cli.global.quiet, cli.global.verbose);
     printer::start_log(cli.global.verbose);
-    match run(cli, &printer) {
+    match run(cli, printer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::FailedCells) => ExitCode::from(exit::FAILED_CELLS),
         Err(Failure::Interrupted(error)) => {
@@ -111,7 +116,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, printer: &Printer) -> Result<(), Failure> {
+fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
         Command::Sweep(args) => sweep::run(*args, &global, printer),

@@ -22,10 +22,6 @@ impl Printer {
         !self.quiet && io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
     }
 
-    pub(super) const fn is_quiet(self) -> bool {
-        self.quiet
-    }
-
     pub(super) const fn is_verbose(self) -> bool {
         self.verbose > 0
     }
@@ -34,9 +30,9 @@ impl Printer {
     #[expect(clippy::unused_self, reason = "whoever prints has been handed the printer")]
     pub(super) fn data(self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        let written = out.write_all(text.as_bytes()).and_then(|()| {
-            if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") }
-        });
+        let written = out
+            .write_all(text.as_bytes())
+            .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
         match written.and_then(|()| out.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other,

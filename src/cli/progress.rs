@@ -73,7 +73,8 @@ struct Display {
 
 impl Display {
     fn new(printer: Printer, total: usize, stored: usize, control: Arc<Control>) -> Self {
-        let target = if printer.is_live() { ProgressDrawTarget::stderr_with_hz(2) } else { ProgressDrawTarget::hidden() };
+        let target =
+            if printer.is_live() { ProgressDrawTarget::stderr_with_hz(2) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total as u64), target);
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));

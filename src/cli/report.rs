@@ -24,7 +24,7 @@ pub(super) struct ReportArgs {
     format: FormatArgs,
 }
 
-pub(super) fn run(args: &ReportArgs, global: &Global, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &ReportArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
     let results = Results::read(&global.results, args.sweep.as_deref())?;
     let report = results.report(args.base.as_deref())?;
     match &args.site {

@@ -66,8 +66,18 @@ impl Results {
             bytes,
         };
         let downloads = [
-            download("report.csv", "CSV", "Rates and ratios, one line per microbenchmark and release", tables::report(report, Format::Csv).into_bytes()),
-            download("report.json", "JSON", "Group summaries, rates, ratios, intervals and verdicts", tables::report(report, Format::Json).into_bytes()),
+            download(
+                "report.csv",
+                "CSV",
+                "Rates and ratios, one line per microbenchmark and release",
+                tables::report(report, Format::Csv).into_bytes(),
+            ),
+            download(
+                "report.json",
+                "JSON",
+                "Group summaries, rates, ratios, intervals and verdicts",
+                tables::report(report, Format::Json).into_bytes(),
+            ),
             download("slices.parquet", "Parquet", "Every slice with all its counters and latency histogram", parquet),
             download("manifest.json", "Manifest", "Protocol, builds, settings and machine", manifest),
         ];

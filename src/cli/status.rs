@@ -32,7 +32,7 @@ struct Counts {
     missing: usize,
 }
 
-pub(super) fn run(args: &StatusArgs, global: &Global, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &StatusArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
     let results = Results::read(&global.results, args.sweep.as_deref())?;
     let counts = count(&results);
     let manifest = &results.manifest;

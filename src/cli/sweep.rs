@@ -1,6 +1,6 @@
 //! `regtrack sweep RANGE`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::process;
 use crate::server::{Account, StartOptions};
 use crate::store::{Store, StoreLock};
 use crate::sweep::profile::{self, PROFILES, Profile};
-use crate::sweep::{self, Estimate, Event, Execution, Prepared, SweepError, SweepRequest};
+use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest};
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
 const SMOKE: &str = "smoke";
@@ -103,7 +103,7 @@ pub(super) struct SweepArgs {
     jobs: Option<usize>,
 }
 
-pub(super) fn run(args: SweepArgs, global: &Global, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
     let (args, arguments) = match &args.range {
         Some(_) => (args, std::env::args().skip(1).collect()),
         None => continued(args, global)?,
@@ -124,7 +124,7 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: &Printer) -> Result
         .collect();
     let choices = builder.plan(&requests)?;
     let estimate = estimate(&prepared);
-    describe(*printer, &prepared, &choices, estimate, &account);
+    describe(printer, &prepared, &choices, estimate, &account);
     if args.dry_run {
         return Ok(());
     }
@@ -137,15 +137,17 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: &Printer) -> Result
             place.clusters.display()
         ));
     }
-    let measured = measure_all(&args, &arguments, prepared, &choices, &mut builder, account, &place, *printer);
-    finish(&args, global, *printer, measured)
+    let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, printer);
+    finish(&args, global, printer, measured)
 }
 
 /// The arguments of the current sweep's last call, with this call's places and switches.
 fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
     let manifest = Store::open(&global.results)?.current()?;
     if manifest.arguments.is_empty() {
-        return Err(anyhow::anyhow!("the current sweep was imported; name the releases to measure, such as 16..18").into());
+        return Err(
+            anyhow::anyhow!("the current sweep was imported; name the releases to measure, such as 16..18").into()
+        );
     }
     let words = std::iter::once("regtrack".to_owned()).chain(manifest.arguments.clone());
     let cli = Cli::try_parse_from(words).context("could not read the arguments of the current sweep")?;
@@ -195,7 +197,8 @@ fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
     if account.is_other() {
         return Ok(PathBuf::from("/var/cache/regtrack"));
     }
-    let strategy = etcetera::choose_base_strategy().context("could not find the user's cache directory; use --cache")?;
+    let strategy =
+        etcetera::choose_base_strategy().context("could not find the user's cache directory; use --cache")?;
     Ok(strategy.cache_dir().join("regtrack"))
 }
 
@@ -207,7 +210,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 fn estimate(prepared: &Prepared) -> Estimate {
     let targets: Vec<TargetId> =
         prepared.selected.iter().map(|selected| TargetId(selected.release.version.to_string())).collect();
-    let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &Default::default());
+    let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &BTreeSet::new());
     plan.estimate(&prepared.suite, &prepared.protocol)
 }
 
@@ -225,7 +228,7 @@ fn describe(printer: Printer, prepared: &Prepared, choices: &[Vec<Choice>], esti
         prepared.launches,
         prepared.profile,
         servers.join(", "),
-        prepared.selected[prepared.base].release.version,
+        choices[prepared.base].first().map_or_else(String::new, |choice| choice.release().version.to_string()),
         protocol.rows,
         protocol.read_seconds,
         protocol.write_seconds,
@@ -290,12 +293,8 @@ fn clusters(args: &SweepArgs, global: &Global, account: &Account) -> Result<(Pat
     if account.can_enter(&below) {
         return Ok((below, false));
     }
-    let hash: String = Sha256::digest(results.as_os_str().as_encoded_bytes())
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let elsewhere = PathBuf::from(format!("/var/tmp/regtrack-clusters-{hash}"));
+    let hash = format!("{:x}", Sha256::digest(results.as_os_str().as_encoded_bytes()));
+    let elsewhere = PathBuf::from(format!("/var/tmp/regtrack-clusters-{}", &hash[..8]));
     create(&elsewhere)?;
     Ok((elsewhere, true))
 }
@@ -304,7 +303,7 @@ fn clusters(args: &SweepArgs, global: &Global, account: &Account) -> Result<(Pat
 fn measure_all(
     args: &SweepArgs,
     arguments: &[String],
-    prepared: Prepared,
+    prepared: &Prepared,
     choices: &[Vec<Choice>],
     builder: &mut Builds,
     account: Account,
@@ -316,21 +315,20 @@ fn measure_all(
     let control = Arc::new(Control { stop, ..Control::default() });
 
     let progress = Progress::start(printer, 0, 0, Arc::clone(&control));
-    let targets = sweep::targets(&prepared, choices, builder, &mut |event| progress.event(event));
+    let targets = sweep::targets(prepared, choices, builder, &mut |event| progress.event(event));
     drop(progress);
     let targets = targets.map_err(failure)?;
     show_fingerprints(printer, &targets);
 
     let host = measure::fingerprint(&place.clusters);
-    let manifest = sweep::open(&place.store, &prepared, targets, host, arguments, args.fresh)?;
+    let manifest = sweep::open(&place.store, prepared, targets, host, arguments, args.fresh)?;
     let stored = sweep::measured(&place.store.slices(&manifest.id)?);
     let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
-    let plan =
-        sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
+    let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
     if plan.stored > 0 {
         printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
     }
-    let settings = render_settings(&prepared, &manifest)?;
+    let settings = render_settings(prepared, &manifest)?;
     let progress = Progress::start(printer, plan.total, plan.stored, Arc::clone(&control));
     let start = StartOptions { port: args.port, unix_socket: args.transport == "unix" };
     let mut bench = LiveBench { account, start, control };

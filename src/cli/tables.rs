@@ -68,6 +68,13 @@ pub fn report(report: &Report, format: Format) -> String {
     }
 }
 
+/// A list for people: every column is words.
+pub(super) fn listing(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new(header.len(), header);
+    table.rows = rows;
+    table.terminal()
+}
+
 /// Cells as text, the first `words` columns left-aligned and the others right-aligned.
 struct Table {
     words: usize,

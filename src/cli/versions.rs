@@ -4,8 +4,8 @@ use clap::Args;
 use jiff::civil::Date;
 use serde::Serialize;
 
-use super::{Failure, tables};
 use super::printer::Printer;
+use super::{Failure, tables};
 use crate::catalog::versions::Catalogue;
 use crate::domain::{Major, Release, ReleaseRange, Version};
 
@@ -36,7 +36,7 @@ struct Line {
     prebuilt: Option<String>,
 }
 
-pub(super) fn run(args: &VersionsArgs, printer: &Printer) -> Result<(), Failure> {
+pub(super) fn run(args: &VersionsArgs, printer: Printer) -> Result<(), Failure> {
     let catalogue = Catalogue::builtin()?;
     let releases: Vec<Release> = match &args.range {
         Some(range) => {

@@ -58,8 +58,7 @@ impl Cluster {
         loop {
             let port = options.port.map_or_else(free_port, check_port)?;
             let child = self.spawn(port, &socket_dir, log)?;
-            let transport =
-                if options.unix_socket { Transport::Unix(socket_dir.clone()) } else { Transport::Tcp };
+            let transport = if options.unix_socket { Transport::Unix(socket_dir.clone()) } else { Transport::Tcp };
             let endpoint = Endpoint { transport, port, user: SUPERUSER.to_owned(), database: DATABASE.to_owned() };
             let mut server = Server { cluster: None, child, endpoint, log: log.to_owned() };
             match server.wait_until_ready(self.build.version) {

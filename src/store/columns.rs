@@ -72,7 +72,7 @@ macro_rules! fields {
 const REALS: &[Field<f64>] =
     fields![seconds, warmup_seconds, latency_us_mean, latency_us_p50, latency_us_p95, latency_us_p99, latency_us_max,];
 
-const COUNTS: &[Field<u64>] = fields![events, queries, reads, writes, others, rows, retries];
+const COUNTS: &[Field<u64>] = fields![events, queries, reads, writes, others, rows, retries, buffers_queries];
 
 const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
     backend_cpu_ns,
@@ -316,7 +316,7 @@ mod tests {
         // columns breaks this test.
         fn measurement()(
             reals in vec(any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), 7),
-            counts in vec(any::<u64>(), 7),
+            counts in vec(any::<u64>(), 8),
             optional in vec(option::of(any::<u64>()), 8),
             published_rate in option::of(0.0..1e9),
             queries_by_second in vec(any::<u32>(), 0..20),
@@ -332,6 +332,7 @@ mod tests {
                 others: counts[4],
                 rows: counts[5],
                 retries: counts[6],
+                buffers_queries: counts[7],
                 queries_by_second,
                 latency_histogram,
                 latency_us_mean: reals[2],

@@ -173,7 +173,7 @@ pub fn import(
             line,
             problem,
         })?;
-        if hashes.insert(hex(&Sha256::digest(&bytes))) {
+        if hashes.insert(format!("{:x}", Sha256::digest(&bytes))) {
             tables.push(table);
             names.push(path.display().to_string());
         }
@@ -418,16 +418,9 @@ fn short_hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
         hasher.update(text);
         hasher.update(b"\n");
     }
-    let mut hash = hex(&hasher.finalize());
+    let mut hash = format!("{:x}", hasher.finalize());
     hash.truncate(12);
     hash
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

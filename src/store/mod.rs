@@ -441,6 +441,7 @@ mod tests {
             created_at: at,
             updated_at: at,
             command: "regtrack sweep".to_owned(),
+            arguments: vec![],
             origin: Origin::Imported { files: vec![] },
             launches: 1,
             targets: vec![],

@@ -46,11 +46,7 @@ pub struct Walked {
 /// Runs every launch of `plan`. A failure of one cell or one launch is stored and the walk goes on;
 /// an interruption or a failure of the results directory ends it, with everything stored so far
 /// kept.
-pub fn execute(
-    plan: &SweepPlan,
-    bench: &mut dyn Bench,
-    execution: &mut Execution<'_>,
-) -> Result<Walked, SweepError> {
+pub fn execute(plan: &SweepPlan, bench: &mut dyn Bench, execution: &mut Execution<'_>) -> Result<Walked, SweepError> {
     let mut walked = Walked::default();
     for (index, launch) in plan.launches.iter().enumerate() {
         let target = execution.label(&launch.target);

@@ -230,8 +230,8 @@ fn locate(
     fresh: bool,
 ) -> Result<(String, Option<SweepManifest>), SweepError> {
     let json = serde_json::to_string(protocol).unwrap_or_else(|error| unreachable!("a protocol is JSON: {error}"));
-    let hash: String = Sha256::digest(json).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let stem = format!("{}-{profile}-{hash}", protocol.suite);
+    let hash = format!("{:x}", Sha256::digest(json));
+    let stem = format!("{}-{profile}-{}", protocol.suite, &hash[..8]);
     let mut newest = (stem.clone(), store.manifest(&stem)?);
     for number in 2.. {
         let next = format!("{stem}-{number}");

@@ -36,8 +36,8 @@ fn parse_wal_position(text: &str, major: Major) -> Option<u64> {
 /// Buffer counts of the current database. Backends report when they end or are idle, so the caller
 /// reads them only after the measuring connection is closed.
 pub(in crate::measure) fn buffers(connection: &Connection) -> Result<Option<Buffers>, SqlError> {
-    let rows = connection
-        .query("SELECT blks_hit, blks_read FROM pg_stat_database WHERE datname = current_database()", &[])?;
+    let rows =
+        connection.query("SELECT blks_hit, blks_read FROM pg_stat_database WHERE datname = current_database()", &[])?;
     Ok(rows.first().map(|row| {
         let count = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
         Buffers { hit: count(0), read: count(1) }
