@@ -5,7 +5,6 @@
 //! since its columns were meant to be compared with each other.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
