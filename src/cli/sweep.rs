@@ -328,6 +328,9 @@ fn measure_all(
     if plan.stored > 0 {
         printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
     }
+    let clusters = place.clusters.join(&manifest.id);
+    let planned: BTreeSet<&str> = plan.launches.iter().map(|launch| launch.name.as_str()).collect();
+    measure::remove_stale(&clusters, &planned)?;
     let settings = render_settings(prepared, &manifest)?;
     let progress = Progress::start(printer, plan.total, plan.stored, Arc::clone(&control));
     let start = StartOptions { port: args.port, unix_socket: args.transport == "unix" };
@@ -341,7 +344,9 @@ fn measure_all(
         clusters: place.clusters.clone(),
         events: &mut |event| progress.event(event),
     };
-    sweep::execute(&plan, &mut bench, &mut execution).map_err(failure)
+    let walked = sweep::execute(&plan, &mut bench, &mut execution).map_err(failure)?;
+    measure::remove_stale(&clusters, &BTreeSet::new())?;
+    Ok(walked)
 }
 
 fn failure(error: SweepError) -> Failure {

@@ -81,11 +81,16 @@ pub struct BuildFingerprint {
 }
 
 impl BuildFingerprint {
-    /// The part that has to agree for a fair comparison: compiler and flags.
+    /// The part that has to agree for a fair comparison: the compiler and those of its flags that
+    /// change the code it makes. Warning and debug flags differ from major to major and do not.
     #[must_use]
     pub fn toolchain(&self) -> String {
-        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-        format!("{}, {}", known(&self.compiler), known(&self.cflags))
+        let changes_code = |flag: &&str| !["-W", "-g", "-I", "-L"].iter().any(|harmless| flag.starts_with(harmless));
+        let flags = self.cflags.as_ref().map_or_else(
+            || "flags unknown".to_owned(),
+            |flags| flags.split_ascii_whitespace().filter(changes_code).collect::<Vec<_>>().join(" "),
+        );
+        format!("{}, {flags}", self.compiler.as_deref().unwrap_or("compiler unknown"))
     }
 }
 
@@ -158,5 +163,27 @@ impl fmt::Display for Source {
             Self::Git(path) => write!(f, "git={}", path.display()),
             Self::Prefix(path) => write!(f, "prefix={}", path.display()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_flags_that_change_the_code_count() {
+        let fingerprint = |cflags: Option<&str>| BuildFingerprint {
+            version_text: String::new(),
+            compiler: Some("gcc 12.2.0".to_owned()),
+            cflags: cflags.map(str::to_owned),
+            configure: None,
+            postgres_sha256: String::new(),
+        };
+        let old = fingerprint(Some("-Wall -fwrapv -g -O2"));
+        let new = fingerprint(Some("-Wall -Wshadow=compatible-local -fwrapv  -g -O2"));
+        assert_eq!(old.toolchain(), "gcc 12.2.0, -fwrapv -O2");
+        assert_eq!(old.toolchain(), new.toolchain());
+        assert_ne!(old.toolchain(), fingerprint(Some("-Wall -fwrapv -g -Os")).toolchain());
+        assert_eq!(fingerprint(None).toolchain(), "gcc 12.2.0, flags unknown");
     }
 }

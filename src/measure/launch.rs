@@ -1,6 +1,6 @@
 //! One launch: a cluster made, loaded, started, measured step by step, and given up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -280,6 +280,22 @@ fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
         }
     }
     fs::remove_dir_all(directory).map_err(error)
+}
+
+/// Removes the launches below `directory` that are not in `wanted`: a regtrack that was killed while
+/// it gave up a finished launch leaves such. The directory itself goes when it is empty.
+pub fn remove_stale(directory: &Path, wanted: &BTreeSet<&str>) -> Result<(), MeasureError> {
+    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+    for entry in entries {
+        let entry = entry.map_err(|source| MeasureError::LaunchFile { path: directory.to_owned(), source })?;
+        let is_wanted = entry.file_name().to_str().is_some_and(|name| wanted.contains(name));
+        if !is_wanted && entry.path().join(STATE_FILE).exists() {
+            remove_launch_dir(&entry.path())?;
+        }
+    }
+    // Fails harmlessly while launches remain.
+    let _ = fs::remove_dir(directory);
+    Ok(())
 }
 
 /// A pre-release reports its number as x.0, so only the major can be checked there.

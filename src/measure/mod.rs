@@ -16,7 +16,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use host::{fingerprint, memory_mib};
-pub use launch::LiveBench;
+pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;
 
 use crate::domain::{Build, Measurement, Microbenchmark, Protocol, Suite, Version};
