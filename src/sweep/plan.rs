@@ -178,7 +178,7 @@ impl SweepPlan {
                 };
             }
         }
-        Estimate { duration: Duration::from_secs_f64(seconds), disk_bytes: cluster_bytes(protocol) }
+        Estimate { duration: Duration::from_secs_f64(seconds), disk_bytes: cluster_bytes(suite, protocol) }
     }
 }
 
@@ -193,13 +193,19 @@ pub fn slice_seconds(clock: Clock, protocol: &Protocol) -> Option<f64> {
 }
 
 /// Space of one cluster: heap (37 rows per 8 KiB page) and two indexes, doubled for what the write
-/// steps leave behind, and WAL up to its usual limit.
-fn cluster_bytes(protocol: &Protocol) -> u64 {
+/// steps leave behind, and the WAL of all write steps up to the configurations' limit.
+fn cluster_bytes(suite: &Suite, protocol: &Protocol) -> u64 {
     const EMPTY: u64 = 100 << 20;
     const ROW: u64 = 270;
     const WAL_BYTES_PER_WRITE_SECOND: f64 = 30e6;
     const WAL_LIMIT: f64 = 40e9;
+    let write_seconds: f64 = suite
+        .microbenchmarks
+        .iter()
+        .filter(|microbenchmark| microbenchmark.writes() && protocol.microbenchmarks.contains(&microbenchmark.name))
+        .filter_map(|microbenchmark| slice_seconds(microbenchmark.clock, protocol))
+        .sum();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and below the limit")]
-    let wal = (protocol.write_seconds * WAL_BYTES_PER_WRITE_SECOND).min(WAL_LIMIT) as u64;
+    let wal = (write_seconds * WAL_BYTES_PER_WRITE_SECOND).min(WAL_LIMIT) as u64;
     EMPTY + 2 * ROW * protocol.rows + wal
 }
