@@ -98,8 +98,11 @@ impl Choice {
     #[must_use]
     pub fn release(&self) -> &Release {
         match self {
-            Self::Archive(release) | Self::Git(release) => release,
-            Self::Prebuilt { release, .. } | Self::Path { release, .. } | Self::Prefix { release, .. } => release,
+            Self::Archive(release)
+            | Self::Git(release)
+            | Self::Prebuilt { release, .. }
+            | Self::Path { release, .. }
+            | Self::Prefix { release, .. } => release,
         }
     }
 }
@@ -267,11 +270,8 @@ impl Builds {
         fetch: impl FnOnce(&Cache, &mut dyn FnMut(&str)) -> Result<(), BuildError>,
     ) -> Result<Build, BuildError> {
         let jobs = self.options.jobs;
-        if self.recipe.is_none() {
-            self.recipe = Some(Recipe::detect()?);
-        }
-        self.cache()?;
-        let (Some(cache), Some(recipe)) = (&self.cache, &self.recipe) else { return Err(BuildError::NoChoice) };
+        let recipe = filled(&mut self.recipe, Recipe::detect)?;
+        let cache = filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))?;
         let key = cache::key(&[&origin.identity(), &recipe.identity()]);
         let build = cache.provide(&key, say, |claim, say| {
             cache.require_space(source::SPACE)?;
@@ -286,10 +286,15 @@ impl Builds {
 
     /// The cache, opened at first use.
     fn cache(&mut self) -> Result<&Cache, BuildError> {
-        if self.cache.is_none() {
-            self.cache = Some(Cache::open(&self.options.cache, self.options.account)?);
-        }
-        self.cache.as_ref().ok_or(BuildError::NoChoice)
+        filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))
+    }
+}
+
+/// The value of a slot, made when it is first asked for.
+fn filled<T>(slot: &mut Option<T>, make: impl FnOnce() -> Result<T, BuildError>) -> Result<&T, BuildError> {
+    match slot {
+        Some(value) => Ok(value),
+        empty @ None => Ok(empty.insert(make()?)),
     }
 }
 
