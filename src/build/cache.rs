@@ -190,7 +190,8 @@ impl Cache {
             let Some(name) = name.to_str().and_then(|name| name.strip_prefix(CLAIM_PREFIX)) else { continue };
             let Ok(lock) = File::options().write(true).open(self.lock_path(name)) else { continue };
             if lock.try_lock().is_ok() {
-                remove_if_there(&entry.path())?;
+                // A compiler that outlived its parent may still write there: then it goes with a later run.
+                let _ = fs::remove_dir_all(entry.path());
             }
         }
         Ok(())
