@@ -106,7 +106,7 @@ pub enum BuildError {
         package: String,
         /// The cause.
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// npm answered something unexpected.
     #[error("npm gave no {what} for {package}")]
@@ -206,7 +206,7 @@ pub enum BuildError {
         log: PathBuf,
         /// The child's failure.
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// A compile ended well but left something out.
     #[error("{version}: the compiled tree lacks {missing} (full log: {})", log.display())]
@@ -227,7 +227,7 @@ pub enum BuildError {
         repository: PathBuf,
         /// The cause.
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// The repository does not know a revision.
     #[error("{} has no commit '{revision}'; is the clone complete (git fetch --tags, no --depth)?", repository.display())]
@@ -265,7 +265,7 @@ pub enum BuildError {
         program: PathBuf,
         /// The cause.
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// The compiler does not run.
     #[error("the compiler '{compiler}' does not run")]
@@ -274,7 +274,7 @@ pub enum BuildError {
         compiler: String,
         /// The cause.
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
 }
 
@@ -306,5 +306,7 @@ pub(super) fn one_line(error: &BuildError) -> String {
 }
 
 fn list(failures: &[(String, BuildError)]) -> String {
-    failures.iter().map(|(choice, error)| format!("\n    {choice}: {}", one_line(error))).collect()
+    let lines: Vec<String> =
+        failures.iter().map(|(choice, error)| format!("\n    {choice}: {}", one_line(error))).collect();
+    lines.concat()
 }

@@ -27,7 +27,7 @@ const SHORTEST_TEXT: usize = 6;
 pub(super) fn read(prefix: &Path) -> Result<(Version, BuildFingerprint), BuildError> {
     let program = prefix.join("bin/postgres");
     let text = process::run(Command::new(&program).arg("--version"), DEADLINE, None)
-        .map_err(|source| BuildError::Program { program: program.clone(), source })?;
+        .map_err(|source| BuildError::Program { program: program.clone(), source: source.into() })?;
     let version_text = text.trim().to_owned();
     let version = version(&version_text)
         .ok_or_else(|| BuildError::VersionText { place: program.display().to_string(), text: version_text.clone() })?;
@@ -143,8 +143,15 @@ fn without_parentheses(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A program for tests that prints one line. A child writes it: while this process had it open for
+    /// writing, a child of another test could inherit that and keep the program from running.
+    pub(in super::super) fn program(path: &Path, line: &str) {
+        let script = r#"mkdir -p "${1%/*}" && printf '#!/bin/sh\necho "%s"\n' "$2" >"$1" && chmod 700 "$1""#;
+        process::run(Command::new("sh").args(["-c", script, "sh"]).arg(path).arg(line), DEADLINE, None).unwrap();
+    }
 
     #[test]
     fn version_lines_of_all_kinds() {

@@ -70,7 +70,7 @@ fn command(repository: &Path) -> Command {
 
 fn failed(repository: &Path, doing: &str) -> impl FnOnce(CommandError) -> BuildError {
     let (repository, doing) = (repository.to_owned(), doing.to_owned());
-    move |source| BuildError::Git { doing, repository, source }
+    move |source| BuildError::Git { doing, repository, source: source.into() }
 }
 
 #[cfg(test)]

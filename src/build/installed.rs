@@ -44,16 +44,12 @@ fn find(path: &Path, wanted: Wanted) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fingerprint::tests::program;
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     fn prefix(path: &Path, version: &str) {
-        fs::create_dir_all(path.join("bin")).unwrap();
-        for program in ["postgres", "initdb"] {
-            let file = path.join("bin").join(program);
-            fs::write(&file, format!("#!/bin/sh\necho '{program} (PostgreSQL) {version}'\n")).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        for name in ["postgres", "initdb"] {
+            program(&path.join("bin").join(name), &format!("{name} (PostgreSQL) {version}"));
         }
     }
 

@@ -1,8 +1,8 @@
 //! From a release or a commit to a usable install tree. Never starts a server.
 //!
-//! Four ways lead to a [`Build`]: an npm package ([`prebuilt`]), a compile of a source archive, directory
-//! ([`source`]) or commit ([`git`]), and a prefix that is there already ([`installed`]). What is made
-//! here is kept in a [`cache`] under the hash of everything that went into it.
+//! Four ways lead to a [`Build`]: an npm package (`prebuilt`), a compile of a source archive, directory
+//! (`source`) or commit (`git`), and a prefix that is there already (`installed`). What is made
+//! here is kept in a `cache` under the hash of everything that went into it.
 
 mod cache;
 mod download;
@@ -98,8 +98,11 @@ impl Choice {
     #[must_use]
     pub fn release(&self) -> &Release {
         match self {
-            Self::Archive(release) | Self::Git(release) => release,
-            Self::Prebuilt { release, .. } | Self::Path { release, .. } | Self::Prefix { release, .. } => release,
+            Self::Archive(release)
+            | Self::Git(release)
+            | Self::Prebuilt { release, .. }
+            | Self::Path { release, .. }
+            | Self::Prefix { release, .. } => release,
         }
     }
 }
@@ -267,11 +270,8 @@ impl Builds {
         fetch: impl FnOnce(&Cache, &mut dyn FnMut(&str)) -> Result<(), BuildError>,
     ) -> Result<Build, BuildError> {
         let jobs = self.options.jobs;
-        if self.recipe.is_none() {
-            self.recipe = Some(Recipe::detect()?);
-        }
-        self.cache()?;
-        let (Some(cache), Some(recipe)) = (&self.cache, &self.recipe) else { return Err(BuildError::NoChoice) };
+        let recipe = filled(&mut self.recipe, Recipe::detect)?;
+        let cache = filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))?;
         let key = cache::key(&[&origin.identity(), &recipe.identity()]);
         let build = cache.provide(&key, say, |claim, say| {
             cache.require_space(source::SPACE)?;
@@ -286,10 +286,15 @@ impl Builds {
 
     /// The cache, opened at first use.
     fn cache(&mut self) -> Result<&Cache, BuildError> {
-        if self.cache.is_none() {
-            self.cache = Some(Cache::open(&self.options.cache, self.options.account)?);
-        }
-        self.cache.as_ref().ok_or(BuildError::NoChoice)
+        filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))
+    }
+}
+
+/// The value of a slot, made when it is first asked for.
+fn filled<T>(slot: &mut Option<T>, make: impl FnOnce() -> Result<T, BuildError>) -> Result<&T, BuildError> {
+    match slot {
+        Some(value) => Ok(value),
+        empty @ None => Ok(empty.insert(make()?)),
     }
 }
 
@@ -322,5 +327,62 @@ impl Wanted {
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.floating { self.version.major.fmt(f) } else { self.version.fmt(f) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fingerprint::tests::program;
+    use super::*;
+
+    fn release(version: &str) -> Release {
+        let version = version.parse().unwrap();
+        Release { version, date: None, tag: String::new(), archive: String::new(), sha256: None, prebuilt: None }
+    }
+
+    /// A builder over a prefix with 15.18.
+    fn builds(home: &Path) -> Builds {
+        for name in ["postgres", "initdb"] {
+            program(&home.join("bin").join(name), &format!("{name} (PostgreSQL) 15.18"));
+        }
+        Builds::new(Options {
+            cache: home.join("cache"),
+            source: Source::Prefix(home.to_owned()),
+            jobs: 1,
+            archive_url: ARCHIVE_URL.to_owned(),
+            account: None,
+        })
+    }
+
+    fn prefix(version: &str) -> Choice {
+        Choice::Prefix { release: release(version), floating: false }
+    }
+
+    /// A choice that cannot work: the release has no package.
+    fn no_package() -> Choice {
+        Choice::Prebuilt { release: release("15.18"), instead_of: None }
+    }
+
+    #[test]
+    fn a_choice_that_fails_is_named_and_the_next_one_is_used() {
+        let home = tempfile::tempdir().unwrap();
+        let mut notes = Vec::new();
+        let mut say = |note: &str| notes.push(note.to_owned());
+        let build = builds(home.path()).provide(&[no_package(), prefix("15.18")], &mut say).unwrap();
+        assert_eq!(build.version.to_string(), "15.18");
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].starts_with("prebuilt 15.18: "), "{notes:?}");
+        assert!(notes[0].ends_with("; trying installed 15.18 instead"), "{notes:?}");
+    }
+
+    #[test]
+    fn when_no_choice_works_each_is_told_with_its_reason() {
+        let home = tempfile::tempdir().unwrap();
+        let mut builds = builds(home.path());
+        let error = builds.provide(&[no_package(), prefix("15.20")], &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("\n    prebuilt 15.18: 15.18 has no prebuilt package"), "{error}");
+        assert!(error.contains("is PostgreSQL 15.18, not 15.20"), "{error}");
+        let error = builds.provide(&[prefix("15.20")], &mut |_| {}).unwrap_err();
+        assert!(matches!(error, BuildError::WrongVersion { .. }), "one choice has its own error: {error}");
     }
 }

@@ -76,7 +76,10 @@ fn integrity(cache: &Cache, package: &str, package_version: &str) -> Result<Stri
         .ok_or_else(|| BuildError::NpmAnswer { package: package.to_owned(), what: "sha512 integrity" })?
         .to_owned();
     let directory = file.parent().unwrap_or(Path::new("."));
-    let mut temporary = tempfile::NamedTempFile::new_in(directory).map_err(io("write in", directory))?;
+    let mut temporary = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(directory)
+        .map_err(io("write in", directory))?;
     temporary.write_all(integrity.as_bytes()).map_err(io("write", &file))?;
     temporary.persist(&file).map_err(|error| io("write", &file)(error.error))?;
     Ok(integrity)
@@ -101,7 +104,7 @@ fn npm(package: &str, command: &mut Command) -> Result<String, BuildError> {
             let missing = programs::require("fetching prebuilt packages", &["npm"]);
             return missing.err().unwrap_or(BuildError::NoChoice);
         }
-        BuildError::Npm { package: package.to_owned(), source }
+        BuildError::Npm { package: package.to_owned(), source: source.into() }
     })
 }
 

@@ -42,14 +42,16 @@ const COMPATIBILITY_FLAGS: [&str; 5] = [
 /// Libraries that a benchmark does not use, and whose versions would be one more difference.
 const CONFIGURE: [&str; 2] = ["--without-readline", "--without-zlib"];
 
-/// What is made and installed, in this order, where the version has it.
-const PARTS: [&str; 16] = [
-    "src/backend",
-    "src/include",
+/// What is made and installed where the version has it, in the order of PostgreSQL's own `src/Makefile`.
+const PARTS: [&str; 18] = [
+    "src/common",
+    "src/port",
     "src/timezone",
-    "src/interfaces/libpq",
+    "src/backend",
     "src/backend/utils/mb/conversion_procs",
     "src/backend/snowball",
+    "src/include",
+    "src/interfaces/libpq",
     "src/pl/plpgsql",
     "src/bin/initdb",
     "src/bin/pg_ctl",
@@ -182,18 +184,12 @@ fn archive_in(directory: &Path, wanted: Wanted) -> Result<PathBuf, BuildError> {
     // Of a .bz2 and a .gz of one version the first has the hash that the catalogue knows.
     let fits = |version: Version| archives.iter().find(|(found, _)| *found == version);
     let newest = archives.iter().rev().find(|(version, _)| wanted.accepts(*version)).map(|(version, _)| *version);
-    match fits(wanted.version).or_else(|| fits(newest?)) {
-        Some((_, path)) => Ok(path.clone()),
-        None => {
-            let mut found: Vec<String> = archives.iter().map(|(version, _)| version.to_string()).collect();
-            found.dedup();
-            Err(BuildError::NoArchive {
-                path: directory.to_owned(),
-                wanted: wanted.to_string(),
-                found: found.join(", "),
-            })
-        }
+    if let Some((_, path)) = fits(wanted.version).or_else(|| fits(newest?)) {
+        return Ok(path.clone());
     }
+    let mut found: Vec<String> = archives.iter().map(|(version, _)| version.to_string()).collect();
+    found.dedup();
+    Err(BuildError::NoArchive { path: directory.to_owned(), wanted: wanted.to_string(), found: found.join(", ") })
 }
 
 /// The version in an archive's name: `postgresql-9.6.24.tar.bz2`, `postgresql-19_19~rc1.orig.tar.bz2`.
@@ -278,7 +274,7 @@ impl Recipe {
         let compiler = COMPILERS.into_iter().find(|name| programs::on_path(name)).unwrap_or(COMPILERS[0]);
         let ask = |option| {
             process::run(clean(compiler).arg(option), COMPILER_DEADLINE, None)
-                .map_err(|source| BuildError::Compiler { compiler: compiler.to_owned(), source })
+                .map_err(|source| BuildError::Compiler { compiler: compiler.to_owned(), source: source.into() })
         };
         let version = ask("--version")?;
         let compiler_version =
@@ -342,9 +338,14 @@ pub(super) fn make(job: &Job, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, Pro
 
     let steps = Steps { tree: &tree, version, log: &log };
     let stage = job.claim.directory().join("stage");
+    let jobs = format!("-j{}", job.jobs.max(1));
     steps.configure(job.recipe, &prefix)?;
+    if steps.generates_headers()? {
+        // The top-level makefile does this first: parts that are made in parallel rely on it.
+        steps.make(&["-C", "src/backend", "generated-headers", &jobs])?;
+    }
     for part in PARTS.into_iter().filter(|part| tree.join(part).join("Makefile").is_file()) {
-        steps.make(&["-C", part, &format!("-j{}", job.jobs.max(1))])?;
+        steps.make(&["-C", part, &jobs])?;
         // One after the other: older versions' install rules race for their directories.
         steps.make(&["-C", part, "install", &format!("DESTDIR={}", stage.display())])?;
     }
@@ -385,37 +386,45 @@ impl Steps<'_> {
         }
         arguments.push(format!("CC={}", recipe.compiler));
         arguments.push(format!("CFLAGS={}", recipe.cflags));
-        let result = self.run("configure", "./configure", &arguments, CONFIGURE_DEADLINE);
-        if result.is_err() {
-            self.append_config_log()?;
+        self.append_to_log(format!("./configure {arguments:?}\n").as_bytes())?;
+        let result = self.run("configure", clean("./configure").args(&arguments), CONFIGURE_DEADLINE);
+        if result.is_err()
+            && let Ok(story) = fs::read(self.tree.join("config.log"))
+        {
+            self.append_to_log(&story)?;
         }
         result
     }
 
-    fn make(&self, arguments: &[&str]) -> Result<(), BuildError> {
-        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        self.run(&format!("make {}", arguments.join(" ")), "make", &arguments, MAKE_DEADLINE)
+    /// Whether the backend has a rule of its own for headers that its parts need.
+    fn generates_headers(&self) -> Result<bool, BuildError> {
+        let makefile = self.tree.join("src/backend/Makefile");
+        let text = fs::read(&makefile).map_err(io("read", &makefile))?;
+        Ok(String::from_utf8_lossy(&text).lines().any(|line| line.starts_with("generated-headers:")))
     }
 
-    /// Runs one step. Both of its streams go to the log, in their order.
-    fn run(&self, step: &str, program: &str, arguments: &[String], deadline: Duration) -> Result<(), BuildError> {
-        let mut command = clean("sh");
-        command.args(["-c", r#"exec "$@" >&2"#, "sh", program]).args(arguments).current_dir(self.tree);
-        let start = fs::metadata(self.log).map(|metadata| metadata.len()).unwrap_or(0);
-        process::run(&mut command, deadline, Some(self.log)).map(drop).map_err(|source| BuildError::Step {
+    /// Silent, so that the log holds what compilers say and not what they were called with.
+    fn make(&self, arguments: &[&str]) -> Result<(), BuildError> {
+        let step = format!("make {}", arguments.join(" "));
+        self.run(&step, clean("make").arg("--silent").args(arguments), MAKE_DEADLINE)
+    }
+
+    /// Runs one step with its messages in the log.
+    fn run(&self, step: &str, command: &mut Command, deadline: Duration) -> Result<(), BuildError> {
+        let start = fs::metadata(self.log).map_or(0, |metadata| metadata.len());
+        let result = process::run(command.current_dir(self.tree), deadline, Some(self.log));
+        result.map(drop).map_err(|source| BuildError::Step {
             version: self.version,
             step: step.to_owned(),
             reason: first_error(self.log, start).unwrap_or_else(|| "no error in the log".to_owned()),
             log: self.log.to_owned(),
-            source,
+            source: source.into(),
         })
     }
 
-    /// The story behind a failed probe is in config.log, which goes with the tree.
-    fn append_config_log(&self) -> Result<(), BuildError> {
-        let Ok(text) = fs::read(self.tree.join("config.log")) else { return Ok(()) };
+    fn append_to_log(&self, text: &[u8]) -> Result<(), BuildError> {
         let log = File::options().append(true).open(self.log);
-        log.and_then(|mut log| log.write_all(&text)).map_err(io("write", self.log))
+        log.and_then(|mut log| log.write_all(text)).map_err(io("write", self.log))
     }
 
     fn check_complete(&self, installed: &Path) -> Result<(), BuildError> {
@@ -549,12 +558,11 @@ mod tests {
         let log = home.path().join("log");
         fs::write(&log, "earlier: error: of another step\n").unwrap();
         let steps = Steps { tree: home.path(), version: "9.0.23".parse().unwrap(), log: &log };
-        let script = "echo making; echo 'gram.y:7:1: error: first' >&2; echo 'b.c:1: error: second' >&2; exit 2";
-        let arguments = ["-c".to_owned(), script.to_owned()];
-        let error = steps.run("make -C src/backend", "sh", &arguments, MAKE_DEADLINE).unwrap_err().to_string();
+        let script = "echo 'gram.y:7:1: error: first' >&2; echo 'b.c:1: error: second' >&2; exit 2";
+        let error =
+            steps.run("make -C src/backend", clean("sh").args(["-c", script]), MAKE_DEADLINE).unwrap_err().to_string();
         assert!(error.starts_with("9.0.23: make -C src/backend failed: gram.y:7:1: error: first"), "{error}");
         assert!(error.contains(&log.display().to_string()), "{error}");
-        assert!(fs::read_to_string(&log).unwrap().contains("making"), "standard output is logged too");
     }
 
     #[test]
