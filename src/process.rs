@@ -99,8 +99,7 @@ impl fmt::Display for CommandError {
 /// Runs `command` to its end and returns its standard output.
 ///
 /// Both output streams go to files, so a chatty child never blocks on a full pipe. With `log`, the
-/// child's standard error (and with `log_stdout` its standard output too) is appended there and the
-/// error names that file; otherwise temporary files are used.
+/// child's standard error is appended there and the error names that file.
 pub fn run(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Result<String, CommandError> {
     let (program, arguments) = words(command);
     let error = move |kind, tail| CommandError {

@@ -9,6 +9,9 @@ use crate::domain::{Outcome, Protocol};
 /// Failures and releases that a sentence lists before it says how many more there are.
 const LISTED: usize = 5;
 
+/// Slices below this length are noise, whatever their number.
+const SHORTEST_SECONDS: f64 = 1.0;
+
 /// Launches from which on an interval is narrow enough to decide in a report of 42 comparisons.
 const ENOUGH_LAUNCHES: usize = 5;
 
@@ -19,6 +22,7 @@ pub(super) fn of(report: &Report, slices: &[SliceRecord], newest: &[Version]) ->
     warnings.extend(replication(report));
     match &report.manifest.origin {
         Origin::Measured { protocol, .. } => {
+            warnings.extend(short(protocol));
             warnings.extend(differ(targets, "compilers or compiler flags", |target| {
                 target.build.as_ref().map(|build| build.fingerprint.toolchain())
             }));
@@ -43,6 +47,13 @@ pub(super) fn of(report: &Report, slices: &[SliceRecord], newest: &[Version]) ->
     warnings
 }
 
+/// Slices that are too short to mean anything.
+fn short(protocol: &Protocol) -> Option<String> {
+    let seconds = protocol.read_seconds.min(protocol.write_seconds);
+    (seconds < SHORTEST_SECONDS)
+        .then(|| format!("Slices of {seconds} s prove that everything works; the ratios are noise."))
+}
+
 /// Too few launches to tell a change from noise.
 fn replication(report: &Report) -> Option<String> {
     let launches = |target: usize| report.rows.iter().map(|row| row.cells[target].launch_rates.len()).max();
@@ -61,7 +72,9 @@ fn replication(report: &Report) -> Option<String> {
 fn differ(targets: &[Target], what: &str, of: impl Fn(&Target) -> Option<String>) -> Option<String> {
     let mut values: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for target in targets {
-        values.entry(of(target)?).or_default().push(&target.label);
+        // A release that could not be built has nothing to differ in.
+        let Some(value) = of(target) else { continue };
+        values.entry(value).or_default().push(&target.label);
     }
     if values.len() < 2 {
         return None;

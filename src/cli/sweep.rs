@@ -128,6 +128,7 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
     if args.dry_run {
         return Ok(());
     }
+    start_options(&args).check()?;
     let place = Place::prepare(&args, global, &prepared, &account, estimate)?;
     if place.clusters_elsewhere {
         printer.say(&format!(
@@ -175,6 +176,10 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
         base: args.base.clone(),
         unix_socket: args.transport == "unix",
     }
+}
+
+fn start_options(args: &SweepArgs) -> StartOptions {
+    StartOptions { port: args.port, unix_socket: args.transport == "unix" }
 }
 
 fn build_options(args: &SweepArgs, account: &Account) -> Result<build::Options, Failure> {
@@ -333,8 +338,7 @@ fn measure_all(
     measure::remove_stale(&clusters, &planned)?;
     let settings = render_settings(prepared, &manifest)?;
     let progress = Progress::start(printer, plan.total, plan.stored, Arc::clone(&control));
-    let start = StartOptions { port: args.port, unix_socket: args.transport == "unix" };
-    let mut bench = LiveBench { account, start, control };
+    let mut bench = LiveBench { account, start: start_options(args), control };
     let mut execution = Execution {
         store: &place.store,
         manifest,

@@ -41,6 +41,13 @@ pub struct StartOptions {
     pub unix_socket: bool,
 }
 
+impl StartOptions {
+    /// Fails when the port that was asked for is taken, or is PostgreSQL's own.
+    pub fn check(&self) -> Result<(), ServerError> {
+        self.port.map_or(Ok(()), |port| check_port(port).map(drop))
+    }
+}
+
 /// A running server. Dropping it stops it at once; [`Server::stop`] does it properly.
 #[derive(Debug)]
 pub struct Server {

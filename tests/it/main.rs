@@ -1,4 +1,5 @@
 //! The one integration-test binary.
 
-#[cfg(test)]
+mod common;
+mod live;
 mod published;

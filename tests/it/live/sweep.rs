@@ -1,0 +1,105 @@
+//! The main job on three majors, all 42 microbenchmarks.
+
+use std::collections::BTreeSet;
+
+use regtrack::catalog::suite;
+use regtrack::domain::{Microbenchmark, Outcome};
+
+use super::{Place, text};
+
+const MAJORS: [&str; 3] = ["10", "14", "18"];
+const SWEEP: [&str; 8] = ["sweep", "10,14,18", "--profile", "smoke", "--rows", "3000", "--seconds", "0.1"];
+
+#[test]
+fn three_majors_give_every_cell_the_same_data_and_a_site() {
+    let Some(place) = Place::for_test("three_majors_give_every_cell_the_same_data_and_a_site") else { return };
+    let output = place.run(&SWEEP);
+    assert!(output.status.success(), "{}", text(&output));
+    place.assert_no_servers();
+
+    let suite = suite::builtin().unwrap();
+    assert_eq!(place.status(), (suite.microbenchmarks.len() as u64 * 3, 0, 0));
+    let (manifest, slices) = place.results();
+    let digests: BTreeSet<_> = manifest.targets.iter().map(|target| target.data_digest.clone()).collect();
+    assert_eq!(digests.len(), 1, "{digests:?}");
+    assert!(digests.first().unwrap().as_ref().unwrap().starts_with("3000:"), "{digests:?}");
+    for (target, major) in manifest.targets.iter().zip(MAJORS) {
+        assert_eq!(target.version.major.to_string(), major);
+        let fingerprint = &target.build.as_ref().unwrap().fingerprint;
+        assert!(fingerprint.version_text.contains(&target.version.to_string()), "{fingerprint:?}");
+        assert!(fingerprint.compiler.as_ref().is_some_and(|compiler| compiler.starts_with("gcc")), "{fingerprint:?}");
+        assert_eq!(target.settings["synchronous_commit"], "off");
+    }
+    for slice in &slices {
+        let microbenchmark =
+            suite.microbenchmarks.iter().find(|candidate| candidate.name == slice.microbenchmark).unwrap();
+        check_counts(microbenchmark, &slice.outcome);
+    }
+
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("Relative to 10."), "{stdout}");
+    assert!(stdout.contains("different compilers or compiler flags"), "the packages of 10 and 14 differ: {stdout}");
+    assert!(place.path().join("public/index.html").exists());
+
+    everything_is_reused(&place);
+    comparison_has_every_ratio(&place);
+}
+
+/// Counters of one slice against what the microbenchmark's definition says.
+fn check_counts(microbenchmark: &Microbenchmark, outcome: &Outcome) {
+    let Outcome::Measured(measurement) = outcome else { panic!("{}: {outcome:?}", microbenchmark.name) };
+    let (name, m) = (&microbenchmark.name, measurement);
+    assert!(m.events > 0 && m.seconds >= 0.1, "{name}: {m:?}");
+    assert_eq!(m.queries, m.events * u64::from(microbenchmark.queries_per_event()), "{name}");
+    assert_eq!(m.queries, m.reads + m.writes + m.others, "{name}");
+    assert_eq!(m.retries, 0, "{name}");
+    let selects: u32 =
+        microbenchmark.statements.iter().filter(|statement| statement.returns_rows()).map(|s| s.times).sum();
+    assert_eq!(m.reads, m.events * u64::from(selects), "{name}");
+    assert!(m.buffers_hit.unwrap() > 0 && m.buffers_queries >= m.queries, "{name}: {m:?}");
+    assert!(m.latency_us_p50 > 0.0 && m.latency_us_p50 <= m.latency_us_p95 && m.latency_us_p95 <= m.latency_us_max);
+    if std::path::Path::new("/proc/self/schedstat").exists() {
+        let cpu_seconds = m.backend_cpu_ns.unwrap() as f64 / 1e9;
+        assert!(cpu_seconds > 0.0 && cpu_seconds < m.seconds * 1.1, "{name}: {cpu_seconds} of {} s", m.seconds);
+        assert!(m.client_cpu_ns.unwrap() > 0, "{name}");
+    }
+    let wrote = microbenchmark.writes() && m.writes > 0;
+    assert!(!wrote || m.wal_bytes.unwrap() > 0, "{name}: {m:?}");
+    match microbenchmark.base_name() {
+        // Every id exists until the deletes, which come last.
+        "point-query" => assert_eq!(m.rows, m.events, "{name}"),
+        // A list of a hundred distinct ids that all exist.
+        "hot-points" => assert_eq!(m.rows, m.events * 100, "{name}"),
+        "update-one" | "update-index" | "update-nonindex" | "update-zipf" | "update-inlist" | "insert" => {
+            assert_eq!(m.writes, m.events, "{name}");
+        }
+        "scan" => assert_eq!(m.rows, 0, "{name}"),
+        _ => {}
+    }
+}
+
+fn everything_is_reused(place: &Place) {
+    let files = place.slice_files();
+    let again = place.run(&SWEEP);
+    assert!(again.status.success(), "{}", text(&again));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("0 slices measured"), "{}", text(&again));
+    assert_eq!(place.slice_files(), files);
+
+    let without_range = place.run(&["sweep"]);
+    assert!(String::from_utf8_lossy(&without_range.stderr).contains("0 slices measured"), "{}", text(&without_range));
+}
+
+fn comparison_has_every_ratio(place: &Place) {
+    let output = place.run(&["compare", "10", "18", "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(value["base"].as_str().unwrap().starts_with("10."));
+    let counts: Vec<u64> =
+        value["groups"].as_array().unwrap().iter().map(|group| group["count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [11, 6, 8, 7, 10]);
+    for row in value["microbenchmarks"].as_array().unwrap() {
+        let number = |field: &str| row[field].as_f64().unwrap();
+        let ratio = number("target_qps") / number("base_qps");
+        assert!((number("relative_qps") / ratio - 1.0).abs() < 1e-9, "{row}");
+    }
+}

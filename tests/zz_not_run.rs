@@ -1,0 +1,22 @@
+//! Ends a test run with what was not run, and why. Tests that cannot do their work here leave a note
+//! (see `it/common.rs`).
+
+use std::fs;
+use std::path::Path;
+
+fn main() {
+    let notes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-run");
+    let mut lines: Vec<String> = fs::read_dir(notes)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+        .collect();
+    lines.sort();
+    if lines.is_empty() {
+        println!("not run: nothing; every test did its work");
+    }
+    for line in lines {
+        println!("not run: {line}");
+    }
+}
