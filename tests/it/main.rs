@@ -2,3 +2,9 @@
 
 #[cfg(test)]
 mod published;
+#[cfg(test)]
+mod tap;
+#[cfg(test)]
+mod tidy;
+#[cfg(test)]
+mod twins;
