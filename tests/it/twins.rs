@@ -28,9 +28,15 @@ const FAR: f64 = 4.5;
 /// How long one run of sysbench may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// sysbench and a running server; `None`, with a word about it, where either is not at hand.
+fn both_programs() -> Option<(Sysbench, Bench)> {
+    let sysbench = Sysbench::find()?;
+    Some((sysbench, Bench::start()?))
+}
+
 #[test]
 fn twins_send_what_regtrack_sends() {
-    let Some((sysbench, bench)) = Sysbench::find().zip(Bench::start()) else { return };
+    let Some((sysbench, bench)) = both_programs() else { return };
     let suite = suite::builtin().unwrap();
     load::load(&bench.server.connect().unwrap(), &suite.dataset, ROWS).unwrap();
 
@@ -63,7 +69,7 @@ fn the_table_that_a_twin_prepares_is_the_one_that_regtrack_loads() {
         bool_and(c ~ '^([0-9]{11}-){9}[0-9]{11} *$' AND pad ~ '^([0-9]{11}-){4}[0-9]{11} *$')) \
         FROM sbtest1, (SELECT count(*) FROM sbtest1) AS size GROUP BY count";
 
-    let Some((sysbench, bench)) = Sysbench::find().zip(Bench::start()) else { return };
+    let Some((sysbench, bench)) = both_programs() else { return };
     let admin = bench.server.connect().unwrap();
     let endpoint = bench.server.endpoint();
     sysbench.run("point-query", endpoint, endpoint.port, &["prepare".to_owned()]);
