@@ -3,3 +3,9 @@
 mod common;
 mod live;
 mod published;
+#[cfg(test)]
+mod tap;
+#[cfg(test)]
+mod tidy;
+#[cfg(test)]
+mod twins;

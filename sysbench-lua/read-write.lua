@@ -1,0 +1,25 @@
+-- Ten points, four ranges and four writes in one transaction.
+
+local directory = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
+local twin = dofile(directory .. "lib/twin.lua")
+local transaction = dofile(directory .. "lib/transaction.lua")
+
+twin.options {
+  range = {"Rows of each range", 100},
+}
+
+local begin, commit, reads, writes
+
+function thread_init()
+  twin.connect()
+  begin, commit = twin.prepare("BEGIN"), twin.prepare("COMMIT")
+  reads = transaction.reads(twin, sysbench.opt.range)
+  writes = transaction.writes(twin)
+end
+
+function event()
+  begin {}
+  reads()
+  writes()
+  commit {}
+end
