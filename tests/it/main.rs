@@ -1,7 +1,10 @@
-//! The one integration-test binary.
+//! The one integration-test binary. The attribute lets clippy know that all of this is tests.
 
+#[cfg(test)]
 mod common;
+#[cfg(test)]
 mod live;
+#[cfg(test)]
 mod published;
 #[cfg(test)]
 mod tap;

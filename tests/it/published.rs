@@ -10,6 +10,8 @@ use regtrack::store::{self, RowKind, Store};
 type Published = (&'static str, usize, [f64; 5]);
 
 /// The article's three tables: a base, and the summaries of 16.2 relative to it.
+use crate::common::{not_run, runs};
+
 const ARTICLE: [(&str, [Published; 5]); 3] = [
     (
         "9.0.23",
@@ -52,9 +54,10 @@ fn article_tables() -> Option<PathBuf> {
     let dir = std::env::var_os("REGTRACK_CALLAGHAN_DIR").map_or_else(beside, PathBuf::from);
     let dir = dir.join("feb24.1u.bee.sb.pg.mem");
     if dir.is_dir() {
+        runs("published");
         return Some(dir);
     }
-    println!("not run: {} does not exist (REGTRACK_CALLAGHAN_DIR names the archived tables)", dir.display());
+    not_run("published", "the article's archived tables are not here (REGTRACK_CALLAGHAN_DIR names their directory)");
     None
 }
 

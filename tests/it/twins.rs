@@ -6,11 +6,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use regtrack::catalog::suite;
-use regtrack::domain::{Build, BuildFingerprint, Endpoint, Microbenchmark, Param, Provenance, Statement, WireProtocol};
+use regtrack::domain::{Build, Endpoint, Microbenchmark, Param, Statement, WireProtocol};
 use regtrack::load::{self, Control, Session, Tally, Until};
 use regtrack::process;
 use regtrack::server::{Account, Cluster, InitOptions, Server, StartOptions};
 
+use crate::common::{must_run, runs};
+use crate::live;
 use crate::tap::{Execution, Sent, Tap};
 
 const ROWS: u64 = 10_000;
@@ -29,14 +31,22 @@ const FAR: f64 = 4.5;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// sysbench and a running server; `None`, with a word about it, where either is not at hand.
-fn both_programs() -> Option<(Sysbench, Bench)> {
-    let sysbench = Sysbench::find()?;
-    Some((sysbench, Bench::start()?))
+fn both_programs(test: &str) -> Option<(Sysbench, Bench)> {
+    let build = match live::build("17") {
+        Ok(build) => build,
+        Err(reason) => {
+            must_run(test, &reason);
+            return None;
+        }
+    };
+    let sysbench = Sysbench::find(test)?;
+    runs(test);
+    Some((sysbench, Bench::start(&build)))
 }
 
 #[test]
 fn twins_send_what_regtrack_sends() {
-    let Some((sysbench, bench)) = both_programs() else { return };
+    let Some((sysbench, bench)) = both_programs("twins_send_what_regtrack_sends") else { return };
     let suite = suite::builtin().unwrap();
     load::load(&bench.server.connect().unwrap(), &suite.dataset, ROWS).unwrap();
 
@@ -69,7 +79,9 @@ fn the_table_that_a_twin_prepares_is_the_one_that_regtrack_loads() {
         bool_and(c ~ '^([0-9]{11}-){9}[0-9]{11} *$' AND pad ~ '^([0-9]{11}-){4}[0-9]{11} *$')) \
         FROM sbtest1, (SELECT count(*) FROM sbtest1) AS size GROUP BY count";
 
-    let Some((sysbench, bench)) = both_programs() else { return };
+    let Some((sysbench, bench)) = both_programs("the_table_that_a_twin_prepares_is_the_one_that_regtrack_loads") else {
+        return;
+    };
     let admin = bench.server.connect().unwrap();
     let endpoint = bench.server.endpoint();
     sysbench.run("point-query", endpoint, endpoint.port, &["prepare".to_owned()]);
@@ -95,7 +107,7 @@ struct Sysbench {
 impl Sysbench {
     /// The program that `REGTRACK_SYSBENCH` names, or the one on the search path; `None`, with a word
     /// about it, where there is none.
-    fn find() -> Option<Self> {
+    fn find(test: &str) -> Option<Self> {
         let named = std::env::var_os("REGTRACK_SYSBENCH");
         let program = PathBuf::from(named.clone().unwrap_or_else(|| "sysbench".into()));
         let reason = match process::run(Command::new(&program).arg("--help"), DEADLINE, None) {
@@ -106,7 +118,7 @@ impl Sysbench {
             Err(error) => error.to_string(),
         };
         assert!(named.is_none(), "REGTRACK_SYSBENCH: {reason}");
-        println!("not run: {reason} (REGTRACK_SYSBENCH names another sysbench)");
+        must_run(test, &format!("{reason} (REGTRACK_SYSBENCH names another sysbench)"));
         None
     }
 
@@ -352,48 +364,20 @@ struct Bench {
 }
 
 impl Bench {
-    /// A server from the prefix that `REGTRACK_SERVER` names, or from Debian's newest; `None`, with a
-    /// word about it, where there is none.
-    fn start() -> Option<Self> {
+    /// A server of its own.
+    fn start(build: &Build) -> Self {
         use std::os::unix::fs::PermissionsExt as _;
         // Nothing here is measured.
         const SETTINGS: &str = "fsync = off\nsynchronous_commit = off\nshared_buffers = 64MB\n";
 
-        let build = installed_build()?;
         // Servers may run under another account, which has to get to its own directory in there.
         let mode = std::fs::Permissions::from_mode(0o711);
         let directory = tempfile::Builder::new().prefix("regtrack-twins-").permissions(mode).tempdir().unwrap();
         let account = Account::choose(None).unwrap_or_else(|error| panic!("{error}"));
         let init = InitOptions { locale: "C".to_owned(), encoding: "UTF8".to_owned(), data_checksums: false };
-        let cluster = Cluster::create(&build, &account, &directory.path().join("data"), &init, SETTINGS);
+        let cluster = Cluster::create(build, &account, &directory.path().join("data"), &init, SETTINGS);
         let cluster = cluster.unwrap_or_else(|error| panic!("{error}"));
         let server = cluster.start(&StartOptions::default(), &directory.path().join("server.log"));
-        Some(Self { server: server.unwrap_or_else(|error| panic!("{error}")), _directory: directory })
+        Self { server: server.unwrap_or_else(|error| panic!("{error}")), _directory: directory }
     }
-}
-
-fn installed_build() -> Option<Build> {
-    let prefix = std::env::var_os("REGTRACK_SERVER").map(PathBuf::from).or_else(newest_of_debian);
-    let Some(prefix) = prefix else {
-        println!("not run: there is no PostgreSQL in /usr/lib/postgresql (REGTRACK_SERVER names a prefix)");
-        return None;
-    };
-    let text = process::run(Command::new(prefix.join("bin/postgres")).arg("--version"), DEADLINE, None).unwrap();
-    // postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)
-    let version = text.split_whitespace().nth(2).unwrap().parse().unwrap();
-    let fingerprint = BuildFingerprint {
-        version_text: text,
-        compiler: None,
-        cflags: None,
-        configure: None,
-        postgres_sha256: String::new(),
-    };
-    let provenance = Provenance::Installed { prefix: prefix.display().to_string() };
-    Some(Build { version, key: String::new(), provenance, fingerprint, prefix })
-}
-
-fn newest_of_debian() -> Option<PathBuf> {
-    let prefixes = std::fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let servers = prefixes.filter(|prefix| prefix.join("bin/postgres").is_file());
-    servers.max_by_key(|prefix| prefix.file_name()?.to_str()?.parse::<u32>().ok())
 }

@@ -9,8 +9,21 @@ use super::{Place, eventually, text};
 
 /// Reads, writes, a composite and both steps of the end, on two releases.
 const SWEEP: [&str; 15] = [
-    "sweep", "17,18", "--profile", "smoke", "--rows", "3000", "--seconds", "0.1", "--bench", "point-query*", "--bench",
-    "*-index*", "--bench", "read-write*", "-v",
+    "sweep",
+    "17,18",
+    "--profile",
+    "smoke",
+    "--rows",
+    "3000",
+    "--seconds",
+    "0.1",
+    "--bench",
+    "point-query*",
+    "--bench",
+    "*-index*",
+    "--bench",
+    "read-write*",
+    "-v",
 ];
 
 #[test]
@@ -42,7 +55,7 @@ fn kill_minus_nine_at_ten_moments_loses_nothing_that_was_stored() {
     let (measured, failed, missing) = place.status();
     assert_eq!((failed, missing), (0, 0));
     assert_eq!(cells.len(), slices.len());
-    assert_eq!(measured as usize, cells.len());
+    assert_eq!(measured, cells.len() as u64);
     assert_eq!(cells.len() % manifest.targets.len(), 0);
     // One file per cell: nothing was measured twice.
     assert_eq!(place.slice_files().len(), cells.len());

@@ -12,11 +12,13 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use regtrack::domain::{SliceRecord, SweepManifest};
+use regtrack::build::{Builder as _, Builds, Options, Request};
+use regtrack::catalog::versions::Catalogue;
+use regtrack::domain::{Build, SliceRecord, Source, SweepManifest};
 use regtrack::server::Account;
 use regtrack::store::Store;
 
-use crate::common::{not_run, regtrack, runs};
+use crate::common::{must_run, regtrack, runs};
 
 /// A place for one test's results, removed afterwards.
 pub(super) struct Place {
@@ -27,7 +29,7 @@ impl Place {
     /// `None`, with a note, when this machine cannot get prebuilt servers.
     pub(super) fn for_test(test: &str) -> Option<Self> {
         if let Err(reason) = prebuilt_servers() {
-            not_run(test, reason);
+            must_run(test, reason);
             return None;
         }
         runs(test);
@@ -86,7 +88,8 @@ impl Place {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let command_line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let is_server = command_line.split(|byte| *byte == 0).next().is_some_and(|name| name.ends_with(b"postgres"));
+            let is_server =
+                command_line.split(|byte| *byte == 0).next().is_some_and(|name| name.ends_with(b"postgres"));
             if is_server && command_line.windows(wanted.len()).any(|window| window == wanted) {
                 found.push(pid);
             }
@@ -136,6 +139,23 @@ pub(super) fn cache() -> &'static Path {
         let account = Account::choose(None).unwrap();
         if account.can_enter(&below_target) { below_target } else { PathBuf::from("/var/tmp/regtrack-test-cache") }
     })
+}
+
+/// The newest prebuilt release of `major`, or why this machine cannot get it.
+pub(crate) fn build(major: &str) -> Result<Build, String> {
+    prebuilt_servers()?;
+    let catalogue = Catalogue::builtin().unwrap();
+    let release = catalogue.latest_prebuilt(major.parse().unwrap()).unwrap().clone();
+    let mut builds = Builds::new(Options {
+        cache: cache().to_owned(),
+        source: Source::Prebuilt,
+        jobs: 1,
+        archive_url: regtrack::build::ARCHIVE_URL.to_owned(),
+        account: Account::choose(None).unwrap().ids(),
+    });
+    let request = Request { release, floating: false, prebuilt_fallback: None };
+    let choices = builds.plan(&[request]).unwrap();
+    Ok(builds.provide(&choices[0], &mut |_| {}).unwrap())
 }
 
 /// Whether prebuilt servers can be had: asked once, with a release that is fetched and started.

@@ -19,7 +19,16 @@ fn a_release_is_compiled_from_its_archive_and_measured() {
     runs(TEST);
     let source = format!("source={archive}");
     let output = place.run(&[
-        "sweep", &version, "--profile", "smoke", "--rows", "3000", "--seconds", "0.05", "--source", &source,
+        "sweep",
+        &version,
+        "--profile",
+        "smoke",
+        "--rows",
+        "3000",
+        "--seconds",
+        "0.05",
+        "--source",
+        &source,
     ]);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(place.status(), (42, 0, 0));

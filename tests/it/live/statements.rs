@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use regtrack::build::{Builder as _, Builds, Options, Request};
-use regtrack::catalog::{suite, versions::Catalogue};
-use regtrack::domain::{Build, Microbenchmark, Source, WireProtocol};
+use regtrack::catalog::suite;
+use regtrack::domain::{Microbenchmark, WireProtocol};
 use regtrack::load::{self, Control, Session, Until};
 use regtrack::server::{Account, Cluster, InitOptions, StartOptions};
 
-use super::{Place, cache};
+use super::{Place, build};
 
 const ROWS: u64 = 2000;
 const EVENTS: u64 = 3;
@@ -23,7 +22,7 @@ const SETTINGS: &str = "log_min_duration_statement = 0\nlog_line_prefix = '@%p '
 fn servers_see_the_statements_of_the_catalogue() {
     let Some(place) = Place::for_test("servers_see_the_statements_of_the_catalogue") else { return };
     for major in ["10", "14", "18"] {
-        let build = build(major);
+        let build = build(major).unwrap();
         let account = Account::choose(None).unwrap();
         let init = InitOptions { locale: "C".to_owned(), encoding: "UTF8".to_owned(), data_checksums: false };
         let data = place.path().join(format!("data-{major}"));
@@ -42,21 +41,6 @@ fn servers_see_the_statements_of_the_catalogue() {
         }
         server.stop().unwrap();
     }
-}
-
-fn build(major: &str) -> Build {
-    let catalogue = Catalogue::builtin().unwrap();
-    let release = catalogue.latest_prebuilt(major.parse().unwrap()).unwrap().clone();
-    let mut builds = Builds::new(Options {
-        cache: cache().to_owned(),
-        source: Source::Prebuilt,
-        jobs: 1,
-        archive_url: regtrack::build::ARCHIVE_URL.to_owned(),
-        account: Account::choose(None).unwrap().ids(),
-    });
-    let request = Request { release, floating: false, prebuilt_fallback: None };
-    let choices = builds.plan(&[request]).unwrap();
-    builds.provide(&choices[0], &mut |_| {}).unwrap()
 }
 
 /// Compares the log lines of one backend with the definition.
