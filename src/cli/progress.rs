@@ -24,10 +24,25 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Starts the display for `total` slices of which `stored` are there already.
-    pub(super) fn start(printer: Printer, total: usize, stored: usize, control: Arc<Control>) -> Self {
+    /// Starts the display for getting servers: no slices yet.
+    pub(super) fn of_builds(printer: Printer, control: Arc<Control>) -> Self {
+        Self::start(Display::new(printer, 0, 0, Duration::ZERO, control))
+    }
+
+    /// Starts the display for `total` slices of which `stored` are there already; the others will
+    /// take about `estimate`.
+    pub(super) fn of_slices(
+        printer: Printer,
+        total: usize,
+        stored: usize,
+        estimate: Duration,
+        control: Arc<Control>,
+    ) -> Self {
+        Self::start(Display::new(printer, total, stored, estimate, control))
+    }
+
+    fn start(mut display: Display) -> Self {
         let (sender, receiver) = mpsc::channel();
-        let mut display = Display::new(printer, total, stored, control);
         let thread = std::thread::spawn(move || {
             loop {
                 match receiver.recv_timeout(REDRAW) {
@@ -64,6 +79,7 @@ struct Display {
     bar: ProgressBar,
     control: Arc<Control>,
     started: Instant,
+    estimate: Duration,
     /// Slices of this call only: stored ones took no time.
     wanted: usize,
     finished: usize,
@@ -72,16 +88,17 @@ struct Display {
 }
 
 impl Display {
-    fn new(printer: Printer, total: usize, stored: usize, control: Arc<Control>) -> Self {
+    fn new(printer: Printer, total: usize, stored: usize, estimate: Duration, control: Arc<Control>) -> Self {
         let target =
             if printer.is_live() { ProgressDrawTarget::stderr_with_hz(2) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total as u64), target);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}");
+        let template = if total == 0 { "{elapsed} {msg}" } else { "{bar:30} {pos}/{len} {elapsed} {msg}" };
+        let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_position(stored as u64);
         let (launch, slice) = (String::new(), String::new());
         let started = Instant::now();
-        Self { printer, bar, control, started, wanted: total - stored, finished: 0, launch, slice }
+        Self { printer, bar, control, started, estimate, wanted: total - stored, finished: 0, launch, slice }
     }
 
     fn show(&mut self, event: Event) {
@@ -124,13 +141,19 @@ impl Display {
     fn redraw(&self) {
         let qps = self.control.queries_last_second.load(Ordering::Relaxed);
         let qps = if qps > 0 { format!(" {qps} QPS") } else { String::new() };
-        self.bar.set_message(format!("{} · {} · {}{qps}", self.eta(), self.launch, self.slice));
+        let message = if self.wanted == 0 {
+            self.slice.clone()
+        } else {
+            format!("{} · {} · {}{qps}", self.eta(), self.launch, self.slice)
+        };
+        self.bar.set_message(message);
     }
 
-    /// Remaining time at the pace of this call so far.
+    /// Remaining time at the pace of this call so far; before the first slice, as planned.
     fn eta(&self) -> String {
         if self.finished == 0 {
-            return "ETA unknown yet".to_owned();
+            let left = self.estimate.saturating_sub(self.started.elapsed());
+            return format!("ETA {}", HumanDuration(left));
         }
         let per_slice = self.started.elapsed().as_secs_f64() / self.finished as f64;
         let remaining = per_slice * (self.wanted - self.finished.min(self.wanted)) as f64;

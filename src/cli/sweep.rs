@@ -319,7 +319,7 @@ fn measure_all(
     watch_signals(&stop)?;
     let control = Arc::new(Control { stop, ..Control::default() });
 
-    let progress = Progress::start(printer, 0, 0, Arc::clone(&control));
+    let progress = Progress::of_builds(printer, Arc::clone(&control));
     let targets = sweep::targets(prepared, choices, builder, &mut |event| progress.event(event));
     drop(progress);
     let targets = targets.map_err(failure)?;
@@ -337,7 +337,8 @@ fn measure_all(
     let planned: BTreeSet<&str> = plan.launches.iter().map(|launch| launch.name.as_str()).collect();
     measure::remove_stale(&clusters, &planned)?;
     let settings = render_settings(prepared, &manifest)?;
-    let progress = Progress::start(printer, plan.total, plan.stored, Arc::clone(&control));
+    let estimate = plan.estimate(&prepared.suite, &prepared.protocol).duration;
+    let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, Arc::clone(&control));
     let mut bench = LiveBench { account, start: start_options(args), control };
     let mut execution = Execution {
         store: &place.store,
