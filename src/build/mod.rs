@@ -1,8 +1,8 @@
 //! From a release or a commit to a usable install tree. Never starts a server.
 //!
-//! Four ways lead to a [`Build`]: an npm package ([`prebuilt`]), a compile of a source archive, directory
-//! ([`source`]) or commit ([`git`]), and a prefix that is there already ([`installed`]). What is made
-//! here is kept in a [`cache`] under the hash of everything that went into it.
+//! Four ways lead to a [`Build`]: an npm package (`prebuilt`), a compile of a source archive, directory
+//! (`source`) or commit (`git`), and a prefix that is there already (`installed`). What is made
+//! here is kept in a `cache` under the hash of everything that went into it.
 
 mod cache;
 mod download;
