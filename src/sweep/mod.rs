@@ -1,8 +1,8 @@
 //! The main job: what to run next, and what to do when it fails.
 //!
-//! [`prepare`] turns what a person asked for into checked facts, [`targets`] gets the servers,
+//! [`prepare()`] turns what a person asked for into checked facts, [`targets`] gets the servers,
 //! [`open`] finds or begins the sweep in the results, [`plan()`] says what is left to do and
-//! [`execute`] does it. The outside world enters through [`crate::build::Builder`] and
+//! [`execute()`] does it. The outside world enters through [`crate::build::Builder`] and
 //! [`crate::measure::Bench`] only.
 
 mod execute;
