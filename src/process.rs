@@ -130,6 +130,7 @@ pub fn run(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Res
             read.map_err(output_error)?;
             Ok(text)
         }
+        _ if is_interrupted() => Err(error(CommandErrorKind::Interrupted, Vec::new())),
         Some(status) => {
             let mut lines = tail(&mut read_stderr);
             if lines.is_empty() {
@@ -137,7 +138,6 @@ pub fn run(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Res
             }
             Err(error(CommandErrorKind::Status(status), lines))
         }
-        None if is_interrupted() => Err(error(CommandErrorKind::Interrupted, Vec::new())),
         None => Err(error(CommandErrorKind::Deadline(deadline), tail(&mut read_stderr))),
     }
 }

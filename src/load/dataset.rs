@@ -1,5 +1,7 @@
 //! Fills the table: the same rows in every release, proved by a digest on both sides.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::{BufMut, Bytes, BytesMut};
 use md5::{Digest, Md5};
 
@@ -22,6 +24,12 @@ pub enum DatasetError {
         #[source]
         source: SqlError,
     },
+    /// regtrack was asked to stop while the rows went in.
+    #[error("interrupted while loading the table '{table}'")]
+    Interrupted {
+        /// The table.
+        table: String,
+    },
     /// The table holds something else than what was sent.
     #[error("the table '{table}' does not hold the rows that were sent: digest {found}, expected {expected}")]
     Digest {
@@ -35,16 +43,20 @@ pub enum DatasetError {
 }
 
 /// Creates the table, copies `rows` generated rows into it, builds the index and checks the digest,
-/// which is returned.
+/// which is returned. `stop` ends it early; the table is of no use then.
 ///
 /// Rows go in by binary COPY without `id`, so the sequence numbers them 1 … `rows` and stands where
 /// the INSERTs of sysbench would leave it.
-pub fn load(connection: &Connection, dataset: &Dataset, rows: u64) -> Result<String, DatasetError> {
+pub fn load(connection: &Connection, dataset: &Dataset, rows: u64, stop: &AtomicBool) -> Result<String, DatasetError> {
     let error = |source| DatasetError::Load { table: dataset.table.clone(), source };
     connection.execute(&dataset.create_table).map_err(error)?;
     let mut generator = Generator::new(dataset.seed, rows);
     let copy = format!("COPY {} (k, c, pad) FROM STDIN WITH (FORMAT binary)", dataset.table);
-    connection.copy_in(&copy, || generator.block()).map_err(error)?;
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    connection.copy_in(&copy, || generator.block().filter(|_| !is_stopped())).map_err(error)?;
+    if is_stopped() {
+        return Err(DatasetError::Interrupted { table: dataset.table.clone() });
+    }
     for statement in &dataset.finish {
         connection.execute(statement).map_err(error)?;
     }

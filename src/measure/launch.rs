@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::slice::{self, SliceError, SliceSpec};
 use super::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError};
 use crate::domain::{Major, Measurement, Microbenchmark, Version};
-use crate::load::{self, Control};
+use crate::load::{self, Control, DatasetError};
 use crate::process::log_tail;
 use crate::server::{self, Account, Cluster, Server, StartOptions};
 use crate::sql::Connection;
@@ -106,7 +106,12 @@ impl LiveLaunch<'_> {
             Cluster::create(&self.spec.build, &self.bench.account, data, &self.spec.init, &self.spec.settings)?;
         self.start(cluster)?;
         let suite = Arc::clone(&self.spec.suite);
-        let digest = load::load(&self.running()?.admin, &suite.dataset, self.spec.protocol.rows)?;
+        let loaded =
+            load::load(&self.running()?.admin, &suite.dataset, self.spec.protocol.rows, &self.bench.control.stop);
+        let digest = match loaded {
+            Err(DatasetError::Interrupted { .. }) => return Err(MeasureError::Interrupted),
+            other => other?,
+        };
         let warmup = &suite.warmup;
         let mut protocol = self.spec.protocol.clone();
         protocol.read_seconds = protocol.load_warmup_seconds;
@@ -154,6 +159,9 @@ impl LiveLaunch<'_> {
             Err(SliceError::Wire(error)) => SliceFailure::Wire(error),
             Err(SliceError::Sql(error)) => SliceFailure::Sql(error),
         };
+        if self.bench.control.stop.load(Ordering::Relaxed) {
+            return Err(MeasureError::Interrupted);
+        }
         std::thread::sleep(CRASH_DELAY);
         running.server.check_alive()?;
         Err(source.into_error(microbenchmark, &self.spec.directory.join(LOG_FILE)))

@@ -2,6 +2,7 @@
 //! to an unprivileged account.
 
 use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -90,6 +91,8 @@ impl Account {
             command.env_remove(name);
         }
         command.env("LC_ALL", "C").env("TZ", "UTC");
+        // A group of its own: Ctrl-C is for regtrack, which then stops its servers in order.
+        command.process_group(0);
         // The account may not be allowed into the caller's working directory.
         command.current_dir("/");
         command

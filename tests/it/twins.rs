@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use regtrack::catalog::suite;
@@ -48,7 +49,7 @@ fn both_programs(test: &str) -> Option<(Sysbench, Bench)> {
 fn twins_send_what_regtrack_sends() {
     let Some((sysbench, bench)) = both_programs("twins_send_what_regtrack_sends") else { return };
     let suite = suite::builtin().unwrap();
-    load::load(&bench.server.connect().unwrap(), &suite.dataset, ROWS).unwrap();
+    load::load(&bench.server.connect().unwrap(), &suite.dataset, ROWS, &AtomicBool::new(false)).unwrap();
 
     let mut drawn = Drawn::default();
     for microbenchmark in &suite.microbenchmarks {
@@ -90,7 +91,7 @@ fn the_table_that_a_twin_prepares_is_the_one_that_regtrack_loads() {
     let rest = admin.text("SELECT string_agg(relname, ' ') FROM pg_class WHERE relname LIKE 'sbtest%'").unwrap();
     assert_eq!(rest, None, "what cleanup leaves behind");
 
-    load::load(&admin, &suite::builtin().unwrap().dataset, ROWS).unwrap();
+    load::load(&admin, &suite::builtin().unwrap().dataset, ROWS, &AtomicBool::new(false)).unwrap();
     assert_eq!(theirs, admin.text(LOOK).unwrap().unwrap());
     assert!(theirs.ends_with("| 10000 | 10000 | 1 | 10000 | t | t | t | t"), "{theirs}");
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use regtrack::catalog::suite;
 use regtrack::domain::{Microbenchmark, WireProtocol};
@@ -30,7 +31,7 @@ fn servers_see_the_statements_of_the_catalogue() {
         let cluster = Cluster::create(&build, &account, &data, &init, SETTINGS).unwrap();
         let server = cluster.start(&StartOptions::default(), &log).unwrap();
         let suite = suite::builtin().unwrap();
-        let digest = load::load(&server.connect().unwrap(), &suite.dataset, ROWS).unwrap();
+        let digest = load::load(&server.connect().unwrap(), &suite.dataset, ROWS, &AtomicBool::new(false)).unwrap();
         assert_eq!(digest, load::digest(&server.connect().unwrap(), &suite.dataset.table).unwrap());
         for microbenchmark in &suite.microbenchmarks {
             let mut session = Session::open(server.endpoint(), microbenchmark, ROWS, 7).unwrap();
