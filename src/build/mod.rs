@@ -152,7 +152,7 @@ impl Builder for Builds {
             match self.one(choice, say) {
                 Ok(build) => return Ok(build),
                 // A failure that would meet every other choice too.
-                Err(error) if error.concerns_cache() => return Err(error),
+                Err(error) if error.concerns_cache() || crate::process::is_interrupted() => return Err(error),
                 Err(error) => {
                     if let Some(next) = choices.get(index + 1) {
                         say(&format!("{choice}: {}; trying {next} instead", one_line(&error)));

@@ -159,6 +159,9 @@ pub fn targets(
         let choice = choices.first().map(ToString::to_string).unwrap_or_default();
         events(Event::BuildStarted { number: number + 1, of: prepared.selected.len(), choice });
         let provided = builder.provide(choices, &mut |line| events(Event::Note(line.to_owned())));
+        if crate::process::is_interrupted() {
+            return Err(SweepError::Interrupted);
+        }
         let (version, build) = match provided {
             Ok(build) => (build.version, Some(build)),
             Err(error) => {
@@ -168,9 +171,6 @@ pub fn targets(
                 (version, None)
             }
         };
-        if crate::process::is_interrupted() {
-            return Err(SweepError::Interrupted);
-        }
         let suffix = build.as_ref().map_or("unbuilt", |build| build.key.get(..8).unwrap_or(&build.key));
         let id = TargetId(format!("{version}-{suffix}"));
         let (label, settings) = (version.to_string(), BTreeMap::new());
