@@ -188,7 +188,8 @@ impl LaunchWalk<'_, '_> {
 
     /// An interruption and a full disk end the sweep; everything else is the cell's own.
     fn stop_if_sweep_wide(&self, error: &MeasureError) -> Result<(), SweepError> {
-        if matches!(error, MeasureError::Interrupted) {
+        // What fails while regtrack is asked to stop fails because of that.
+        if matches!(error, MeasureError::Interrupted) || crate::process::is_interrupted() {
             return Err(SweepError::Interrupted);
         }
         let path = &self.execution.clusters;
