@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::domain::Release;
+use crate::domain::{Major, Release, Version};
 use crate::process::{self, CommandError, CommandErrorKind};
 
 use super::error::BuildError;
@@ -19,24 +19,62 @@ pub(super) fn resolve(repository: &Path, revision: &str) -> Result<String, Build
 }
 
 /// The commit of a release: its tag, or in a clone without tags the commit that set the version, whose
-/// subject has been `Stamp <version>.` in every branch.
-pub(super) fn release_commit(repository: &Path, release: &Release) -> Result<String, BuildError> {
+/// subject has been `Stamp <version>.` in every branch. A floating request is content with the newest
+/// release of the same major that the repository has.
+pub(super) fn release_commit(repository: &Path, release: &Release, floating: bool) -> Result<String, BuildError> {
     if let Some(commit) = commit(repository, &format!("refs/tags/{}", release.tag))? {
         return Ok(commit);
     }
-    let version = release.version;
-    let pattern = format!("^Stamp {}\\.$", version.to_string().replace('.', "\\."));
-    let arguments = ["log", "--all", "--extended-regexp", "--grep", &pattern, "--format=%H", "--max-count=1"];
-    let hash = git(repository, &arguments).map_err(failed(repository, "search for a release"))?;
-    let hash = hash.trim();
-    if hash.is_empty() {
-        return Err(BuildError::NoReleaseCommit {
-            repository: repository.to_owned(),
-            tag: release.tag.clone(),
-            version,
-        });
-    }
-    Ok(hash.to_owned())
+    let found = if floating {
+        let newest = newest_tag(repository, release)?.max(newest_stamp(repository, release.version.major)?);
+        newest.map(|(_, commit)| commit)
+    } else {
+        stamp(repository, release.version)?
+    };
+    found.ok_or_else(|| BuildError::NoReleaseCommit {
+        repository: repository.to_owned(),
+        tag: release.tag.clone(),
+        version: release.version,
+    })
+}
+
+/// The commit that stamped exactly this version.
+fn stamp(repository: &Path, version: Version) -> Result<Option<String>, BuildError> {
+    Ok(stamps(repository, &version.to_string())?.into_iter().next().map(|(_, commit)| commit))
+}
+
+/// The newest minor of `major` that a commit stamped, with the commit.
+fn newest_stamp(repository: &Path, major: Major) -> Result<Option<(u16, String)>, BuildError> {
+    let stamps = stamps(repository, &format!("{major}.[0-9]+"))?;
+    Ok(stamps.into_iter().filter_map(|(version, commit)| Some((minor(&version)?, commit))).max())
+}
+
+/// Versions and commits of the subjects `Stamp <version>.`, newest commit first. The dots in `pattern`
+/// are taken literally.
+fn stamps(repository: &Path, pattern: &str) -> Result<Vec<(String, String)>, BuildError> {
+    let pattern = format!("^Stamp {}\\.$", pattern.replace('.', "\\."));
+    let arguments = ["log", "--all", "--extended-regexp", "--grep", &pattern, "--format=%H %s"];
+    let text = git(repository, &arguments).map_err(failed(repository, "search for a release"))?;
+    let stamp = |line: &str| {
+        let (commit, subject) = line.split_once(' ')?;
+        Some((subject.strip_prefix("Stamp ")?.strip_suffix('.')?.to_owned(), commit.to_owned()))
+    };
+    Ok(text.lines().filter_map(stamp).collect())
+}
+
+/// The newest minor of a release's major that has a tag, with the commit.
+fn newest_tag(repository: &Path, release: &Release) -> Result<Option<(u16, String)>, BuildError> {
+    let Some((series, _)) = release.tag.rsplit_once('_') else { return Ok(None) };
+    let text = git(repository, &["tag", "--list", &format!("{series}_*")]);
+    let text = text.map_err(failed(repository, "list tags"))?;
+    let numbered = |tag: &str| Some((tag.rsplit_once('_')?.1.parse::<u16>().ok()?, tag.to_owned()));
+    let Some((number, tag)) = text.lines().filter_map(numbered).max() else { return Ok(None) };
+    Ok(commit(repository, &format!("refs/tags/{tag}"))?.map(|commit| (number, commit)))
+}
+
+/// The minor's number in `17.5` or `9.6.24`.
+fn minor(version: &str) -> Option<u16> {
+    version.rsplit_once('.')?.1.parse().ok()
 }
 
 /// Writes the files of a commit as a tar archive.
@@ -105,11 +143,13 @@ mod tests {
     fn releases_are_found_by_tag_and_by_their_stamp() {
         let home = tempfile::tempdir().unwrap();
         repository(home.path());
-        let by_tag = release_commit(home.path(), &release("17.5", "REL_17_5")).unwrap();
+        let by_tag = release_commit(home.path(), &release("17.5", "REL_17_5"), false).unwrap();
         assert_eq!(by_tag, resolve(home.path(), "master").unwrap());
-        let by_stamp = release_commit(home.path(), &release("17.6", "REL_17_6")).unwrap();
+        let by_stamp = release_commit(home.path(), &release("17.6", "REL_17_6"), false).unwrap();
         assert_eq!(by_stamp, resolve(home.path(), "stable~1").unwrap());
-        let error = release_commit(home.path(), &release("17.7", "REL_17_7")).unwrap_err().to_string();
+        let error = release_commit(home.path(), &release("17.7", "REL_17_7"), false).unwrap_err().to_string();
+        let newest = release_commit(home.path(), &release("17.7", "REL_17_7"), true).unwrap();
+        assert_eq!(newest, by_stamp);
         assert!(error.contains("REL_17_7") && error.contains("Stamp 17.7."), "{error}");
     }
 

@@ -82,8 +82,15 @@ pub enum Choice {
         /// Whether another minor of the same major will do.
         floating: bool,
     },
-    /// Compile the release's commit of the repository that the person named.
-    Git(Release),
+    /// Compile a commit of the repository that the person named.
+    Git {
+        /// The release it should hold.
+        release: Release,
+        /// Whether another minor of the same major will do.
+        floating: bool,
+        /// The commit, tag or branch, when it is not to be found by the release.
+        revision: Option<String>,
+    },
     /// Use the prefix that the person named.
     Prefix {
         /// The release it should hold.
@@ -99,7 +106,7 @@ impl Choice {
     pub fn release(&self) -> &Release {
         match self {
             Self::Archive(release)
-            | Self::Git(release)
+            | Self::Git { release, .. }
             | Self::Prebuilt { release, .. }
             | Self::Path { release, .. }
             | Self::Prefix { release, .. } => release,
@@ -113,7 +120,9 @@ impl fmt::Display for Choice {
         match self {
             Self::Prebuilt { .. } => write!(f, "prebuilt {version}"),
             Self::Archive(_) | Self::Path { .. } => write!(f, "source {version}"),
-            Self::Git(_) => write!(f, "git {version}"),
+            Self::Git { revision: Some(revision), .. } => write!(f, "git {} at {revision}", version.major),
+            Self::Git { floating: true, .. } => write!(f, "git {}", version.major),
+            Self::Git { .. } => write!(f, "git {version}"),
             Self::Prefix { floating: true, .. } => write!(f, "installed {}", version.major),
             Self::Prefix { .. } => write!(f, "installed {version}"),
         }
@@ -179,17 +188,6 @@ impl Builds {
         Self { options, cache: None, recipe: None }
     }
 
-    /// Compiles any commit, tag or branch of a git repository.
-    pub fn provide_revision(
-        &mut self,
-        repository: &Path,
-        revision: &str,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Build, BuildError> {
-        let commit = git::resolve(repository, revision)?;
-        self.commit(repository, &commit, None, say)
-    }
-
     fn one(&mut self, choice: &Choice, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         match choice {
             Choice::Prebuilt { release, instead_of } => {
@@ -204,12 +202,18 @@ impl Builds {
                 let path = self.named_path()?;
                 let wanted = Wanted { version: release.version, floating: *floating };
                 let origin = source::find(&path, wanted, release)?;
-                self.compile(&origin, Some(wanted), say)
+                self.compile(&origin, wanted, say)
             }
-            Choice::Git(release) => {
+            Choice::Git { release, floating, revision } => {
                 let repository = self.named_path()?;
-                let commit = git::release_commit(&repository, release)?;
-                self.commit(&repository, &commit, Some(Wanted::exactly(release)), say)
+                let wanted = Wanted { version: release.version, floating: *floating };
+                if let Some(revision) = revision {
+                    let commit = git::resolve(&repository, revision)?;
+                    // A commit between two releases reports the version of the one before it.
+                    return self.commit(&repository, &commit, Wanted { floating: true, ..wanted }, say);
+                }
+                let commit = git::release_commit(&repository, release, *floating)?;
+                self.commit(&repository, &commit, wanted, say)
             }
             Choice::Prefix { release, floating } => {
                 let wanted = Wanted { version: release.version, floating: *floating };
@@ -221,7 +225,7 @@ impl Builds {
     /// The path inside `--source`.
     fn named_path(&self) -> Result<PathBuf, BuildError> {
         match &self.options.source {
-            Source::Path(path) | Source::Git(path) | Source::Prefix(path) => Ok(path.clone()),
+            Source::Path(path) | Source::Prefix(path) | Source::Git { repository: path, .. } => Ok(path.clone()),
             Source::Auto | Source::Prebuilt | Source::Archive => Err(BuildError::NoChoice),
         }
     }
@@ -236,7 +240,7 @@ impl Builds {
             Some(sha256) => sha256.clone(),
             None => download::archive(cache, &base, release, say)?,
         };
-        self.compile_with(&Origin::Archive { file, sha256 }, Some(Wanted::exactly(release)), say, |cache, say| {
+        self.compile_with(&Origin::Archive { file, sha256 }, Wanted::exactly(release), say, |cache, say| {
             download::archive(cache, &base, release, say).map(drop)
         })
     }
@@ -245,19 +249,14 @@ impl Builds {
         &mut self,
         repository: &Path,
         commit: &str,
-        wanted: Option<Wanted>,
+        wanted: Wanted,
         say: &mut dyn FnMut(&str),
     ) -> Result<Build, BuildError> {
         let origin = Origin::Commit { repository: repository.to_owned(), commit: commit.to_owned() };
         self.compile(&origin, wanted, say)
     }
 
-    fn compile(
-        &mut self,
-        origin: &Origin,
-        wanted: Option<Wanted>,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Build, BuildError> {
+    fn compile(&mut self, origin: &Origin, wanted: Wanted, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         self.compile_with(origin, wanted, say, |_, _| Ok(()))
     }
 
@@ -265,7 +264,7 @@ impl Builds {
     fn compile_with(
         &mut self,
         origin: &Origin,
-        wanted: Option<Wanted>,
+        wanted: Wanted,
         say: &mut dyn FnMut(&str),
         fetch: impl FnOnce(&Cache, &mut dyn FnMut(&str)) -> Result<(), BuildError>,
     ) -> Result<Build, BuildError> {
@@ -278,10 +277,8 @@ impl Builds {
             fetch(cache, say)?;
             source::make(&source::Job { origin, wanted, recipe, jobs, key: &key, cache, claim }, say)
         })?;
-        match wanted {
-            Some(wanted) => wanted.check(build.version, &origin.to_string()).map(|()| build),
-            None => Ok(build),
-        }
+        wanted.check(build.version, &origin.to_string())?;
+        Ok(build)
     }
 
     /// The cache, opened at first use.

@@ -33,11 +33,16 @@ pub(super) fn choices(
                 |request: &Request| Choice::Path { release: request.release.clone(), floating: request.floating };
             Ok(requests.iter().map(|request| vec![path(request)]).collect())
         }
-        Source::Git(_) => {
+        Source::Git { revision, .. } => {
             let mut missing = missing(&["git"], here);
             missing.extend(missing_for_compiling(true, here));
             require("compiling PostgreSQL from git", &missing)?;
-            Ok(requests.iter().map(|request| vec![Choice::Git(request.release.clone())]).collect())
+            let commit = |request: &Request| Choice::Git {
+                release: request.release.clone(),
+                floating: request.floating,
+                revision: revision.clone(),
+            };
+            Ok(requests.iter().map(|request| vec![commit(request)]).collect())
         }
         Source::Prefix(_) => {
             let prefix =
@@ -178,7 +183,7 @@ mod tests {
 
     #[test]
     fn git_needs_the_generators_whatever_the_version() {
-        let git = Source::Git("repo".into());
+        let git = Source::Git { repository: "repo".into(), revision: None };
         let error = plan(&git, &[exact("9.6.24", None)], &["gcc", "make", "perl"]).unwrap_err().to_string();
         assert!(error.contains("git, bison, flex"), "{error}");
         let prefix = Source::Prefix("/usr".into());

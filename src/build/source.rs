@@ -306,7 +306,7 @@ fn clean(program: &str) -> Command {
 pub(super) struct Job<'a> {
     pub(super) origin: &'a Origin,
     /// The version that the source must have, if that matters.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) wanted: Wanted,
     pub(super) recipe: &'a Recipe,
     pub(super) jobs: usize,
     pub(super) key: &'a str,
@@ -325,9 +325,7 @@ pub(super) fn make(job: &Job, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, Pro
     }
     let tree = job.origin.bring(&job.claim.directory().join("source"))?;
     let version = tree_version(&tree)?;
-    if let Some(wanted) = job.wanted {
-        wanted.check(version, &job.origin.to_string())?;
-    }
+    job.wanted.check(version, &job.origin.to_string())?;
     if !tree.join("src/backend/parser/gram.c").is_file() {
         let missing: Vec<&str> = GENERATORS.into_iter().filter(|name| !programs::on_path(name)).collect();
         programs::require(&format!("compiling {version}"), &missing)?;
@@ -535,7 +533,7 @@ mod tests {
         let recipe = Recipe { compiler: "cc", compiler_version: String::new(), cflags: String::new() };
         let claim = cache.claim("k", &mut |_| {}).unwrap();
         let (recipe, origin) = (&recipe, &origin);
-        let job = Job { origin, wanted: Some(expected), recipe, jobs: 1, key: "k", cache: &cache, claim: &claim };
+        let job = Job { origin, wanted: expected, recipe, jobs: 1, key: "k", cache: &cache, claim: &claim };
         make(&job, &mut |_| {}).map(drop).unwrap_err()
     }
 

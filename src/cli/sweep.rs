@@ -44,7 +44,7 @@ pub(super) struct SweepArgs {
     /// Only microbenchmarks that match; `*` and `?` are wildcards; may be repeated
     #[arg(long = "bench", value_name = "GLOB")]
     benches: Vec<String>,
-    /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH or prefix=DIR
+    /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR
     #[arg(long, default_value_t)]
     source: Source,
     /// Configuration set: a name, or a directory (write ./NAME)

@@ -131,7 +131,12 @@ pub enum Source {
     /// under their official names.
     Path(PathBuf),
     /// A git repository; releases are found by tag or by their release commit.
-    Git(PathBuf),
+    Git {
+        /// Its path.
+        repository: PathBuf,
+        /// A commit, tag or branch to compile instead of a release's own commit.
+        revision: Option<String>,
+    },
     /// An installed prefix.
     Prefix(PathBuf),
 }
@@ -146,9 +151,16 @@ impl std::str::FromStr for Source {
             None if text == "source" => Ok(Self::Archive),
             Some((_, "")) => Err(format!("'{text}' names no path")),
             Some(("source", path)) => Ok(Self::Path(path.into())),
-            Some(("git", path)) => Ok(Self::Git(path.into())),
+            Some(("git", text)) => Ok(match text.rsplit_once('@') {
+                Some((path, revision)) if !path.is_empty() && !revision.is_empty() => {
+                    Self::Git { repository: path.into(), revision: Some(revision.to_owned()) }
+                }
+                _ => Self::Git { repository: text.into(), revision: None },
+            }),
             Some(("prefix", path)) => Ok(Self::Prefix(path.into())),
-            _ => Err(format!("'{text}' is not a source (auto, prebuilt, source, source=PATH, git=PATH or prefix=DIR)")),
+            _ => Err(format!(
+                "'{text}' is not a source (auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR)"
+            )),
         }
     }
 }
@@ -160,7 +172,8 @@ impl fmt::Display for Source {
             Self::Prebuilt => f.write_str("prebuilt"),
             Self::Archive => f.write_str("source"),
             Self::Path(path) => write!(f, "source={}", path.display()),
-            Self::Git(path) => write!(f, "git={}", path.display()),
+            Self::Git { repository, revision: None } => write!(f, "git={}", repository.display()),
+            Self::Git { repository, revision: Some(revision) } => write!(f, "git={}@{revision}", repository.display()),
             Self::Prefix(path) => write!(f, "prefix={}", path.display()),
         }
     }
@@ -169,6 +182,18 @@ impl fmt::Display for Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_print_as_they_are_written() {
+        for text in
+            ["auto", "prebuilt", "source", "source=/a/b.tar.bz2", "git=/repo", "git=/repo@REL_17_5", "prefix=/usr"]
+        {
+            assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
+        }
+        for text in ["", "git", "git=", "sauce", "prefix="] {
+            assert!(text.parse::<Source>().is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn only_flags_that_change_the_code_count() {
