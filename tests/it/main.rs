@@ -2,3 +2,5 @@
 
 #[cfg(test)]
 mod published;
+#[cfg(test)]
+mod sim;
