@@ -160,23 +160,30 @@ pub fn compare(
     })
 }
 
-/// Finds a target by id, by label, by version, or by major (its newest version in the sweep).
+/// Finds a target by id, by label, by version, or by major (its newest version in the sweep). Targets
+/// of an earlier call are meant only when no target of the last call is.
 pub fn find_target<'a>(manifest: &'a SweepManifest, name: &str) -> Result<&'a Target, AnalysisError> {
-    let named = targets(manifest).find(|target| target.id.0 == name || target.label == name);
-    if let Some(target) = named {
+    let by_id = targets(manifest).find(|target| target.id.0 == name);
+    if let Some(target) = by_id.or_else(|| targets(manifest).find(|target| target.label == name)) {
         return Ok(target);
     }
-    let version = match name.parse::<Major>() {
-        Ok(major) => targets(manifest).map(|target| target.version).filter(|version| version.major == major).max(),
-        Err(_) => name.parse::<Version>().ok(),
+    let fitting = |targets: &'a [Target]| -> Vec<&'a Target> {
+        let version = match name.parse::<Major>() {
+            Ok(major) => targets.iter().map(|target| target.version).filter(|version| version.major == major).max(),
+            Err(_) => name.parse::<Version>().ok(),
+        };
+        targets.iter().filter(|target| Some(target.version) == version).collect()
     };
-    let fitting: Vec<&Target> = targets(manifest).filter(|target| Some(target.version) == version).collect();
-    match fitting.as_slice() {
+    let mut found = fitting(&manifest.targets);
+    if found.is_empty() {
+        found = fitting(&manifest.former_targets);
+    }
+    match found.as_slice() {
         [target] => Ok(target),
         [] => Err(unknown(manifest, targets(manifest), name)),
         _ => {
             let both = |target: &&Target| format!("'{}' ({})", target.label, target.id);
-            let candidates = fitting.iter().map(both).collect::<Vec<_>>().join(", ");
+            let candidates = found.iter().map(both).collect::<Vec<_>>().join(", ");
             Err(AnalysisError::AmbiguousTarget { name: name.to_owned(), candidates })
         }
     }

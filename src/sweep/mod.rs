@@ -248,7 +248,7 @@ fn locate(
 }
 
 /// Takes over from the sweep's last manifest what this call does not know: facts about targets, and
-/// targets that it does not ask for.
+/// targets that it does not ask for. A release that could not be built has nothing to be kept for.
 fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
     for old in previous.targets.into_iter().chain(previous.former_targets) {
         match manifest.targets.iter_mut().find(|target| target.id == old.id) {
@@ -256,7 +256,7 @@ fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
                 target.settings = old.settings;
                 target.data_digest = old.data_digest;
             }
-            None if !manifest.former_targets.iter().any(|target| target.id == old.id) => {
+            None if old.build.is_some() && manifest.former_targets.iter().all(|target| target.id != old.id) => {
                 manifest.former_targets.push(old);
             }
             None => {}

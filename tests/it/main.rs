@@ -7,6 +7,8 @@ mod live;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
 mod tap;
 #[cfg(test)]
 mod tidy;
