@@ -118,8 +118,16 @@ pub fn builtin() -> Result<Suite, CatalogError> {
 
 /// The suite in the TOML file at `path`.
 pub fn load(path: &Path) -> Result<Suite, CatalogError> {
-    let text = fs::read_to_string(path).map_err(|source| CatalogError::Read { path: path.to_owned(), source })?;
-    parse(&text, &path.display().to_string())
+    parse(&text(Some(path))?, &path.display().to_string())
+}
+
+/// The definition as text: of the suite in the file at `path`, or of the built-in one. Results keep it
+/// beside the slices, so that they can be read when the definition has changed or gone.
+pub fn text(path: Option<&Path>) -> Result<String, CatalogError> {
+    match path {
+        Some(path) => fs::read_to_string(path).map_err(|source| CatalogError::Read { path: path.to_owned(), source }),
+        None => Ok(BUILTIN.to_owned()),
+    }
 }
 
 /// Base names of rows that published tables of the built-in suite have and that an import leaves
@@ -307,7 +315,8 @@ fn parse_raw(text: &str, file: &str) -> Result<RawSuite, CatalogError> {
     toml::from_str(text).map_err(|source| CatalogError::Parse { file: file.to_owned(), source: Box::new(source) })
 }
 
-fn parse(text: &str, file: &str) -> Result<Suite, CatalogError> {
+/// Reads a definition; `file` is its name in messages.
+pub fn parse(text: &str, file: &str) -> Result<Suite, CatalogError> {
     let raw = parse_raw(text, file)?;
     let locate =
         |entry: String| move |(field, problem)| CatalogError::Suite { file: file.to_owned(), entry, field, problem };

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use printer::Printer;
 
@@ -99,10 +99,11 @@ mod exit {
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = Cli::parse_from(&arguments);
+    let matches = Cli::command().get_matches_from(&arguments);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let printer = Printer::new(cli.global.quiet, cli.global.verbose);
     printer::start_log(cli.global.verbose);
-    match run(cli, printer) {
+    match run(cli, &matches, printer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::FailedCells) => ExitCode::from(exit::FAILED_CELLS),
         Err(Failure::Interrupted(error)) => {
@@ -116,10 +117,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
+fn run(cli: Cli, matches: &ArgMatches, printer: Printer) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Sweep(args) => sweep::run(*args, &global, printer),
+        Command::Sweep(args) => {
+            let given = matches.subcommand_matches("sweep").map(sweep::given).unwrap_or_default();
+            sweep::run(*args, &given, &global, printer)
+        }
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
@@ -157,10 +161,10 @@ impl FormatArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        Cli::command().debug_assert();
     }
 }

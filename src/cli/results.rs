@@ -34,7 +34,10 @@ impl Results {
             })?,
         };
         let slices = store.slices(&manifest.id)?;
-        let suite = suite::builtin()?;
+        let suite = match store.suite(&manifest.id)? {
+            Some(text) => suite::parse(&text, &format!("the suite of {}", manifest.id))?,
+            None => suite::builtin()?,
+        };
         let newest = Releases::builtin()?.majors().iter().filter_map(newest).collect();
         Ok(Self { store, manifest, slices, microbenchmarks: suite.microbenchmarks, groups: suite.groups, newest })
     }

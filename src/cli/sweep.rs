@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::{Args, Parser as _};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Parser as _};
 use sha2::{Digest, Sha256};
 
 use super::printer::Printer;
@@ -103,10 +104,18 @@ pub(super) struct SweepArgs {
     jobs: Option<usize>,
 }
 
-pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
+/// Names of the options of `sweep` that stand on the command line.
+pub(super) fn given(matches: &ArgMatches) -> Vec<String> {
+    let command = SweepArgs::augment_args(clap::Command::new("sweep"));
+    let on_command_line = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+    let ids = command.get_arguments().map(clap::Arg::get_id).filter(on_command_line);
+    ids.map(|id| id.as_str().replace('_', "-")).collect()
+}
+
+pub(super) fn run(args: SweepArgs, given: &[String], global: &Global, printer: Printer) -> Result<(), Failure> {
     let (args, arguments) = match &args.range {
         Some(_) => (args, std::env::args().skip(1).collect()),
-        None => continued(args, global)?,
+        None => continued(args, given, global)?,
     };
     let range = args.range.clone().context("the sweep to go on with names no releases")?;
     let catalogue = Catalogue::builtin()?;
@@ -143,7 +152,12 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
 }
 
 /// The arguments of the current sweep's last call, with this call's places and switches.
-fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
+fn continued(args: SweepArgs, given: &[String], global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
+    const OWN: [&str; 3] = ["fresh", "dry-run", "site"];
+    if let Some(option) = given.iter().find(|option| !OWN.contains(&option.as_str())) {
+        let text = "goes with a range of releases; without one the current sweep goes on with its own options";
+        return Err(anyhow::anyhow!("--{option} {text}").into());
+    }
     let manifest = Store::open(&global.results)?.current()?;
     if manifest.arguments.is_empty() {
         return Err(

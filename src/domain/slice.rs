@@ -12,7 +12,7 @@ pub struct SliceRecord {
     pub block: u32,
     /// What was measured.
     pub target: TargetId,
-    /// The launch, unique in the sweep: `b1-17.10-3fa9c1d2-1`.
+    /// The launch, unique in the sweep: `b1-17.10-3fa9c1d2`.
     pub launch: String,
     /// Number of the server start inside the launch, from 1; above 1 only when an interrupted
     /// launch was continued.

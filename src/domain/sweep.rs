@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Build, HostFingerprint, Version};
 
-/// Name of a target inside a sweep: version plus the start of a hash over build and configuration,
-/// `17.10-3fa9c1d2`. Two builds of one release are two targets.
+/// Name of a target inside a sweep: version plus the start of the build's key, `17.10-3fa9c1d2`. Two
+/// builds of one release are two targets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TargetId(pub String);

@@ -26,7 +26,6 @@ const CRASH_DELAY: Duration = Duration::from_millis(500);
 
 const STATE_FILE: &str = "launch.json";
 const DATA_DIR: &str = "data";
-const LOG_FILE: &str = "server.log";
 
 /// Real servers on this machine.
 pub struct LiveBench {
@@ -86,6 +85,8 @@ impl LiveLaunch<'_> {
                 self.state = state;
                 let cluster = Cluster::reopen(&self.spec.build, &self.bench.account, &data)?;
                 self.start(cluster)?;
+                // The buffers of the server that went before are gone.
+                self.warm_up()?;
             }
             _ => {
                 remove_launch_dir(&self.spec.directory)?;
@@ -112,20 +113,25 @@ impl LiveLaunch<'_> {
             Err(DatasetError::Interrupted { .. }) => return Err(MeasureError::Interrupted),
             other => other?,
         };
-        let warmup = &suite.warmup;
-        let mut protocol = self.spec.protocol.clone();
-        protocol.read_seconds = protocol.load_warmup_seconds;
-        protocol.slice_warmup_seconds = 0.0;
-        self.slice(warmup, &protocol)?;
-        if suite.postwrite_after.contains(&warmup.step) {
+        self.warm_up()?;
+        if suite.postwrite_after.contains(&suite.warmup.step) {
             self.postwrite_now()?;
         }
         self.state.data_digest = Some(digest);
         self.save_state()
     }
 
+    /// The unreported warm-up of the suite.
+    fn warm_up(&mut self) -> Result<(), MeasureError> {
+        let suite = Arc::clone(&self.spec.suite);
+        let mut protocol = self.spec.protocol.clone();
+        protocol.read_seconds = protocol.load_warmup_seconds;
+        protocol.slice_warmup_seconds = 0.0;
+        self.slice(&suite.warmup, &protocol).map(drop)
+    }
+
     fn start(&mut self, cluster: Cluster) -> Result<(), MeasureError> {
-        let server = cluster.start(&self.bench.start, &self.spec.directory.join(LOG_FILE))?;
+        let server = cluster.start(&self.bench.start, &self.spec.log)?;
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, self.spec.build.version)?;
         self.state.server_starts += 1;
@@ -164,7 +170,7 @@ impl LiveLaunch<'_> {
         }
         std::thread::sleep(CRASH_DELAY);
         running.server.check_alive()?;
-        Err(source.into_error(microbenchmark, &self.spec.directory.join(LOG_FILE)))
+        Err(source.into_error(microbenchmark, &self.spec.log))
     }
 
     fn postwrite_now(&mut self) -> Result<(), MeasureError> {
@@ -227,7 +233,8 @@ impl Launch for LiveLaunch<'_> {
         self.running = None;
         let data = self.spec.directory.join(DATA_DIR);
         let cluster = Cluster::reopen(&self.spec.build, &self.bench.account, &data)?;
-        self.start(cluster)
+        self.start(cluster)?;
+        self.warm_up()
     }
 
     fn close(mut self: Box<Self>, keep: bool) -> Result<(), MeasureError> {
@@ -279,7 +286,7 @@ fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
         // A server that a killed regtrack left behind still writes there.
         server::stop_leftover(&data)?;
     }
-    let own = [DATA_DIR, STATE_FILE, LOG_FILE, "launch.json.tmp", "data.sock"];
+    let own = [DATA_DIR, STATE_FILE, "launch.json.tmp", "data.sock"];
     for entry in fs::read_dir(directory).map_err(error)? {
         let name = entry.map_err(error)?.file_name();
         if !own.iter().any(|known| name.to_str() == Some(known)) {

@@ -28,8 +28,10 @@ use crate::sql::SqlError;
 /// Everything that makes one launch.
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
-    /// The launch's own directory: data, log and state lie below it.
+    /// The launch's own directory: data and state lie below it.
     pub directory: PathBuf,
+    /// The file for the server's log, which outlives the launch.
+    pub log: PathBuf,
     /// What is started.
     pub build: Build,
     /// Lines for postgresql.conf.
@@ -114,8 +116,7 @@ pub enum MeasureError {
         version: Version,
     },
     /// An event failed.
-    #[error("{microbenchmark} failed; the server's log ends with:{}\n    full log: {}",
-        quoted(tail), log.display())]
+    #[error("{microbenchmark} failed; server log: {}{}", log.display(), quoted(tail))]
     Slice {
         /// The microbenchmark.
         microbenchmark: String,

@@ -72,8 +72,7 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// The server ended by itself.
-    #[error("the server of PostgreSQL {version} ended by itself ({status}); its log ends with:{}\n    full log: {}",
-        quoted(tail), log.display())]
+    #[error("the server of PostgreSQL {version} ended by itself ({status}); its log: {}{}", log.display(), quoted(tail))]
     Died {
         /// The release.
         version: Version,

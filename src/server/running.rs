@@ -140,12 +140,6 @@ impl Server {
         }
     }
 
-    /// Process id of the postmaster.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Stops the server (fast shutdown, with a checkpoint) and gives its cluster back.
     pub fn stop(mut self) -> Result<Cluster, ServerError> {
         self.shut_down(Signal::INT, STOP_DEADLINE)?;

@@ -24,9 +24,8 @@ pub const FORMAT: u32 = 1;
 
 const MARKER: &str = "regtrack-results.json";
 
-/// Entries of a sweep's directory that regtrack makes. `--fresh` removes a directory only when it
-/// holds nothing else.
-const SWEEP_ENTRIES: [&str; 3] = ["manifest.json", "slices", "logs"];
+/// The suite's definition beside the slices.
+const SUITE: &str = "suite.toml";
 
 /// Why a results directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -96,12 +95,6 @@ pub enum StoreError {
     Name {
         /// The name.
         name: String,
-    },
-    /// Something in a sweep's directory that regtrack did not make.
-    #[error("'{}' was not made by regtrack, so the sweep is not removed: move it away first", path.display())]
-    ForeignInSweep {
-        /// The entry.
-        path: PathBuf,
     },
     /// A slice file that cannot be read.
     #[error("cannot read '{}': move the file away and the sweep will measure its cell again", path.display())]
@@ -317,23 +310,30 @@ impl Store {
         Ok(latest(slices))
     }
 
-    /// Removes a sweep from the results, and nothing that regtrack did not make.
-    pub fn remove_sweep(&self, id: &str) -> Result<(), StoreError> {
-        let dir = self.sweep_dir(id)?;
-        self.existing(id)?;
-        for path in files::entries(&dir).map_err(io_error("list", &dir))? {
-            if !SWEEP_ENTRIES.iter().any(|name| path.ends_with(name)) {
-                return Err(StoreError::ForeignInSweep { path });
-            }
+    /// Keeps the text of the suite's definition with a sweep.
+    pub fn write_suite(&self, sweep: &str, text: &str) -> Result<(), StoreError> {
+        let dir = self.sweep_dir(sweep)?;
+        files::create_directory(&dir).map_err(io_error("create", &dir))?;
+        let path = dir.join(SUITE);
+        files::write_atomically(&path, text.as_bytes()).map_err(io_error("write", &path))
+    }
+
+    /// The text of the suite's definition; `None` for imported tables.
+    pub fn suite(&self, sweep: &str) -> Result<Option<String>, StoreError> {
+        let path = self.sweep_dir(sweep)?.join(SUITE);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("read", &path)(error)),
         }
-        let current = self.dir.join("current");
-        if fs::read_to_string(&current).is_ok_and(|text| text.trim() == id) {
-            fs::remove_file(&current).map_err(io_error("remove", &current))?;
-        }
-        // Out of sight in one step: a sweep is never seen half removed.
-        let doomed = files::temporary(&dir);
-        fs::rename(&dir, &doomed).map_err(io_error("remove", &dir))?;
-        fs::remove_dir_all(&doomed).map_err(io_error("remove", &doomed))
+    }
+
+    /// The file for the server's log of a launch; its directory is made.
+    pub fn log(&self, sweep: &str, launch: &str) -> Result<PathBuf, StoreError> {
+        check_name(launch)?;
+        let dir = self.sweep_dir(sweep)?.join("logs");
+        files::create_directory(&dir).map_err(io_error("create", &dir))?;
+        Ok(dir.join(format!("{launch}.log")))
     }
 
     /// Writes all slices of a sweep into one Parquet file.
@@ -582,22 +582,5 @@ mod tests {
         assert!(matches!(store.slices("s").unwrap_err(), StoreError::Slices { .. }));
         fs::remove_file(&path).unwrap();
         assert!(store.slices("s").unwrap().is_empty());
-    }
-
-    #[test]
-    fn only_what_regtrack_made_is_removed() {
-        let (_dir, store) = temporary_store();
-        store.write_manifest(&manifest("s", 1)).unwrap();
-        store.append("s", &slice("b1-a-1", 10, Some(5))).unwrap();
-        store.set_current("s").unwrap();
-        let notes = store.dir().join("sweeps/s/notes.txt");
-        fs::write(&notes, "mine").unwrap();
-        assert!(matches!(store.remove_sweep("s").unwrap_err(), StoreError::ForeignInSweep { .. }));
-        assert_eq!(store.current().unwrap().id, "s");
-        fs::remove_file(notes).unwrap();
-        store.remove_sweep("s").unwrap();
-        assert!(store.sweeps().unwrap().is_empty());
-        assert!(matches!(store.current().unwrap_err(), StoreError::NoResults { .. }));
-        assert!(matches!(store.remove_sweep("s").unwrap_err(), StoreError::UnknownSweep { .. }));
     }
 }

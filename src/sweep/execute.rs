@@ -66,7 +66,7 @@ struct LaunchWalk<'a, 'b> {
 
 impl LaunchWalk<'_, '_> {
     fn run(&mut self, bench: &mut dyn Bench) -> Result<(), SweepError> {
-        let Some(spec) = self.execution.launch_spec(self.plan) else {
+        let Some(spec) = self.execution.launch_spec(self.plan)? else {
             let reason = format!("there is no build of {}", self.execution.label(&self.plan.target));
             return self.fail_rest(0, 0, &reason);
         };
@@ -227,17 +227,21 @@ impl Execution<'_> {
         }
     }
 
-    fn launch_spec(&self, plan: &LaunchPlan) -> Option<LaunchSpec> {
-        let target = self.manifest.targets.iter().find(|target| target.id == plan.target)?;
-        Some(LaunchSpec {
+    /// `None` when the target could not be built.
+    fn launch_spec(&self, plan: &LaunchPlan) -> Result<Option<LaunchSpec>, SweepError> {
+        let target = self.manifest.targets.iter().find(|target| target.id == plan.target);
+        let build = target.and_then(|target| target.build.clone());
+        let Some((build, settings)) = build.zip(self.settings.get(&plan.target).cloned()) else { return Ok(None) };
+        Ok(Some(LaunchSpec {
             directory: self.clusters.join(&self.manifest.id).join(&plan.name),
-            build: target.build.clone()?,
-            settings: self.settings.get(&plan.target)?.clone(),
+            log: self.store.log(&self.manifest.id, &plan.name)?,
+            build,
+            settings,
             init: self.init.clone(),
             suite: Arc::clone(&self.suite),
             protocol: self.protocol().clone(),
             seed: plan.seed,
-        })
+        }))
     }
 
     /// Settings and digest become known when a launch is up.

@@ -22,9 +22,7 @@ pub use prepare::{Prepared, SweepRequest, check_space, prepare};
 
 use crate::build::{BuildError, Builder, Choice};
 use crate::catalog::CatalogError;
-use crate::domain::{
-    HostFingerprint, Origin, Outcome, Protocol, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
-};
+use crate::domain::{HostFingerprint, Origin, Outcome, RateUnit, SliceRecord, SweepManifest, Target, TargetId};
 use crate::measure::MeasureError;
 use crate::store::{Store, StoreError};
 
@@ -182,7 +180,7 @@ pub fn targets(
     }
 }
 
-/// Finds the sweep of this protocol in the results, or begins one. With `fresh` a new one is begun
+/// Finds the sweep of this protocol and machine in the results, or begins one. With `fresh` a new one is begun
 /// in any case; the old one stays where it is.
 pub fn open(
     store: &Store,
@@ -195,7 +193,7 @@ pub fn open(
     let now = Timestamp::now();
     let origin =
         Origin::Measured { profile: prepared.profile.to_owned(), protocol: Box::new(prepared.protocol.clone()) };
-    let (id, previous) = locate(store, &prepared.protocol, prepared.profile, fresh)?;
+    let (id, previous) = locate(store, prepared, &host, fresh)?;
     // `targets` has one entry per selected release, in the same order.
     let base = targets[prepared.base].id.clone();
     let mut manifest = SweepManifest {
@@ -217,34 +215,43 @@ pub fn open(
         manifest.created_at = previous.created_at;
         carry_over(&mut manifest, previous);
     }
+    store.write_suite(&manifest.id, &prepared.suite_text)?;
     store.write_manifest(&manifest)?;
     store.set_current(&manifest.id)?;
     Ok(manifest)
 }
 
-/// Name and manifest of the newest sweep with this protocol, or the name for a new one.
+/// Name and manifest of the newest sweep with this protocol on this machine, or the name for a new
+/// one.
 fn locate(
     store: &Store,
-    protocol: &Protocol,
-    profile: &str,
+    prepared: &Prepared,
+    host: &HostFingerprint,
     fresh: bool,
 ) -> Result<(String, Option<SweepManifest>), SweepError> {
+    let protocol = &prepared.protocol;
     let json = serde_json::to_string(protocol).unwrap_or_else(|error| unreachable!("a protocol is JSON: {error}"));
     let hash = format!("{:x}", Sha256::digest(json));
-    let stem = format!("{}-{profile}-{}", protocol.suite, &hash[..8]);
-    let mut newest = (stem.clone(), store.manifest(&stem)?);
-    for number in 2.. {
-        let next = format!("{stem}-{number}");
-        if newest.1.is_none() {
-            return Ok(newest);
-        }
-        match store.manifest(&next)? {
-            None if fresh => return Ok((next, None)),
-            None => break,
-            found => newest = (next, found),
+    let stem = format!("{}-{}-{}", protocol.suite, prepared.profile, &hash[..8]);
+    let mut newest = None;
+    for number in 1.. {
+        let id = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
+        match store.manifest(&id)? {
+            None => {
+                return Ok(newest.filter(|_| !fresh).map_or((id, None), |(id, manifest)| (id, Some(manifest))));
+            }
+            Some(manifest) if manifest.host.as_ref().is_some_and(|other| same_machine(other, host)) => {
+                newest = Some((id, manifest));
+            }
+            Some(_) => {}
         }
     }
-    Ok(newest)
+    unreachable!("the numbers do not end")
+}
+
+/// Whether results of both may stand beside each other. Names and kernels change on one machine.
+fn same_machine(a: &HostFingerprint, b: &HostFingerprint) -> bool {
+    (&a.cpu, a.cpus) == (&b.cpu, b.cpus)
 }
 
 /// Takes over from the sweep's last manifest what this call does not know: facts about targets, and

@@ -53,6 +53,8 @@ pub struct Prepared {
     pub base: usize,
     /// The suite.
     pub suite: Arc<Suite>,
+    /// Its definition as text.
+    pub suite_text: String,
     /// The configuration set.
     pub config: ConfigSet,
     /// The numbers.
@@ -75,10 +77,9 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         None => 0,
         Some(base) => find_base(base, &selected)?,
     };
-    let suite = match &request.suite {
-        Some(path) => suite::load(path)?,
-        None => suite::builtin()?,
-    };
+    let suite_text = suite::text(request.suite.as_deref())?;
+    let suite_name = request.suite.as_ref().map_or_else(|| "the built-in suite".into(), |path| path.to_string_lossy());
+    let suite = suite::parse(&suite_text, &suite_name)?;
     let profile = request.profile;
     let config = configs::load(request.config.as_deref().unwrap_or(profile.config))?;
     let rows = request.rows.unwrap_or(profile.rows);
@@ -104,6 +105,7 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         selected,
         base,
         suite: Arc::new(suite),
+        suite_text,
         config,
         protocol,
         launches: request.launches.unwrap_or(profile.launches).max(1),
