@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Outcome, SliceRecord, SweepManifest};
 
 pub use columns::ColumnsError;
-pub use import::{ImportError, Problem, RowKind, import};
+pub use import::{ImportError, Problem, RowKind, Tables, import, read_tables};
 
 /// Format of the directory and of the manifests.
 pub const FORMAT: u32 = 1;
@@ -104,7 +104,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A slice file that cannot be read.
-    #[error("cannot read '{}': move the file away and the sweep will measure its cell again", path.display())]
+    #[error("cannot read '{}': move the file away, then repeat the sweep or the import", path.display())]
     Slices {
         /// The file.
         path: PathBuf,
