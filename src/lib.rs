@@ -1,7 +1,8 @@
 //! regtrack finds the PostgreSQL release that made a statement slower, by how much, and how sure
 //! that is.
 //!
-//! Imports go down only; modules of one layer never import each other. A test holds the line.
+//! Imports go down only; modules of one layer never import each other, but all may use [`domain`]. A
+//! test holds the line.
 //!
 //! | layer | modules | what it knows |
 //! |---|---|---|

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tera::{Context, Tera};
 
-use super::{CatalogError, nearest};
+use super::CatalogError;
 use crate::domain::Major;
 
 static BUILTIN: Dir = include_dir!("$CARGO_MANIFEST_DIR/configs");
@@ -110,8 +110,7 @@ pub fn load(name_or_dir: &str) -> Result<ConfigSet, CatalogError> {
         return load_dir(Path::new(name_or_dir));
     }
     let Some(dir) = BUILTIN.get_dir(name_or_dir) else {
-        let nearest = nearest(name_or_dir, names());
-        return Err(CatalogError::UnknownConfig { name: name_or_dir.to_owned(), nearest });
+        return Err(CatalogError::UnknownConfig { name: name_or_dir.to_owned(), known: names() });
     };
     let files = dir.files().filter_map(|file| {
         let name = file.path().file_name()?.to_str()?;
@@ -180,7 +179,11 @@ impl ConfigSet {
         };
         let mut context = Context::new();
         context.insert("memory_mib", &memory_mib);
-        let text = Tera::one_off(template, &context, false).map_err(|source| CatalogError::ConfigTemplate {
+        // Named, so that an error points into the file.
+        let file = format!("{}/{major}.conf", self.name);
+        let mut tera = Tera::new();
+        let rendered = tera.add_raw_template(&file, template).and_then(|()| tera.render(&file, &context));
+        let text = rendered.map_err(|source| CatalogError::ConfigTemplate {
             set: self.name.clone(),
             major,
             source: Box::new(source),
@@ -388,7 +391,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_set_and_major() {
         let error = |name: &str| load(name).unwrap_err().to_string();
-        assert_eq!(error("defualt"), "there is no configuration set 'defualt'; nearest: default");
+        assert_eq!(
+            error("defualt"),
+            "there is no configuration set 'defualt'; there are callaghan, default (write ./defualt for a directory)"
+        );
         assert_eq!(error("no/such"), "could not read no/such");
 
         let dir = tempfile::tempdir().unwrap();

@@ -51,16 +51,18 @@ pub enum CatalogError {
         problem: SuiteProblem,
     },
     /// A pattern for microbenchmarks is malformed.
-    #[error("'{glob}' is not a valid pattern for microbenchmarks")]
+    #[error("'{glob}' is not a valid pattern for microbenchmarks: {}", problem.kind())]
     Glob {
         /// The pattern.
         glob: String,
-        /// Why not.
-        #[source]
-        source: globset::Error,
+        /// Why not. Its own text would repeat the pattern.
+        problem: globset::Error,
     },
     /// A pattern selects nothing.
-    #[error("no microbenchmark of the suite '{suite}' matches '{glob}'{}", hint(nearest))]
+    #[error("no microbenchmark of the suite '{suite}' matches '{glob}'; {}", match nearest.as_slice() {
+        [] => "`regtrack bench list` shows their names".to_owned(),
+        nearest => format!("nearest: {}", nearest.join(", ")),
+    })]
     NoMicrobenchmark {
         /// The pattern.
         glob: String,
@@ -100,12 +102,12 @@ pub enum CatalogError {
         nearest: Vec<String>,
     },
     /// A configuration set that does not come with the program.
-    #[error("there is no configuration set '{name}'{}", hint(nearest))]
+    #[error("there is no configuration set '{name}'; there are {} (write ./{name} for a directory)", known.join(", "))]
     UnknownConfig {
         /// The name.
         name: String,
-        /// Names that look like it.
-        nearest: Vec<String>,
+        /// The names of those that do.
+        known: Vec<&'static str>,
     },
     /// A directory without `set.toml`.
     #[error("{dir} is no configuration set: it has no set.toml")]

@@ -27,6 +27,12 @@ pub enum SuiteProblem {
     /// A parameter is wrong.
     #[error(transparent)]
     Param(ParamProblem),
+    /// A name that cannot be part of a directory's.
+    #[error("'{name}' must consist of letters, digits, '-' and '_'")]
+    Name {
+        /// The name.
+        name: String,
+    },
     /// A name that must be unique is not.
     #[error("'{name}' is already taken")]
     Duplicate {
@@ -176,7 +182,7 @@ pub fn select(suite: &Suite, globs: &[String]) -> Result<Vec<String>, CatalogErr
     for glob in globs {
         let matcher = GlobBuilder::new(glob)
             .build()
-            .map_err(|source| CatalogError::Glob { glob: glob.clone(), source })?
+            .map_err(|problem| CatalogError::Glob { glob: glob.clone(), problem })?
             .compile_matcher();
         let fits = |name: &str| forms(name).iter().any(|form| matcher.is_match(form));
         let found: Vec<usize> = names().enumerate().filter(|(_, name)| fits(name)).map(|(index, _)| index).collect();
@@ -321,6 +327,11 @@ pub fn parse(text: &str, file: &str) -> Result<Suite, CatalogError> {
     let locate =
         |entry: String| move |(field, problem)| CatalogError::Suite { file: file.to_owned(), entry, field, problem };
 
+    let name = &raw.suite.name;
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+        // Sweeps are named after their suite.
+        return Err(locate("suite".to_owned())(("name", SuiteProblem::Name { name: name.clone() })));
+    }
     let mut groups: Vec<Group> = raw.groups.into_iter().map(RawGroup::into_domain).collect();
     check_groups(&groups).map_err(|(group, problem)| locate(format!("group '{group}'"))(problem))?;
 

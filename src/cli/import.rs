@@ -29,8 +29,9 @@ pub(super) fn run(args: &ImportArgs, global: &Global, printer: Printer) -> Resul
             RowKind::Unknown
         }
     };
+    let tables = store::read_tables(&args.files, &kind)?;
     let store = Store::create_or_open(&global.results)?;
-    let manifest = store::import(&store, &args.files, &kind)?;
+    let manifest = store::import(&store, &tables)?;
     let labels: Vec<&str> = manifest.targets.iter().map(|target| target.label.as_str()).collect();
     let slices = store.slices(&manifest.id)?.len();
     printer.say(&format!("imported {slices} values of {} releases as {}", labels.len(), manifest.id));

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use printer::Printer;
 
@@ -99,11 +99,10 @@ mod exit {
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let matches = Cli::command().get_matches_from(&arguments);
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let cli = Cli::parse_from(&arguments);
     let printer = Printer::new(cli.global.quiet, cli.global.verbose);
     printer::start_log(cli.global.verbose);
-    match run(cli, &matches, printer) {
+    match run(cli, printer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::FailedCells) => ExitCode::from(exit::FAILED_CELLS),
         Err(Failure::Interrupted(error)) => {
@@ -117,13 +116,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli, matches: &ArgMatches, printer: Printer) -> Result<(), Failure> {
+fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
-        Command::Sweep(args) => {
-            let given = matches.subcommand_matches("sweep").map(sweep::given).unwrap_or_default();
-            sweep::run(*args, &given, &global, printer)
-        }
+        Command::Sweep(args) => sweep::run(*args, &global, printer),
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
@@ -161,6 +157,8 @@ impl FormatArgs {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]

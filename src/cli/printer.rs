@@ -55,7 +55,7 @@ impl Printer {
         let mut said = error.to_string();
         for cause in error.chain().skip(1).map(ToString::to_string) {
             if !said.contains(&cause) {
-                let _ = writeln!(err, "  caused by: {cause}");
+                let _ = writeln!(err, "  caused by: {}", cause.trim_end());
                 said = cause;
             }
         }

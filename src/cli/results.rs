@@ -30,7 +30,7 @@ impl Results {
             None => store.current()?,
             Some(id) => store.manifest(id)?.with_context(|| {
                 let ids: Vec<String> = store.sweeps().unwrap_or_default().into_iter().map(|sweep| sweep.id).collect();
-                format!("{} has no sweep '{id}'; it has {}", directory.display(), ids.join(", "))
+                format!("there is no sweep '{id}' in '{}'; there are {}", directory.display(), ids.join(", "))
             })?,
         };
         let slices = store.slices(&manifest.id)?;

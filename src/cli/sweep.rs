@@ -1,12 +1,12 @@
 //! `regtrack sweep RANGE`
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Parser as _};
+use clap::{Args, Parser as _};
 use sha2::{Digest, Sha256};
 
 use super::printer::Printer;
@@ -20,8 +20,9 @@ use crate::domain::{ReleaseRange, Source, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
-use crate::server::{Account, StartOptions};
-use crate::store::{Store, StoreLock};
+use crate::server::{Account, DEFAULT_PORT, ServerError, StartOptions};
+use crate::site;
+use crate::store::{Store, StoreError, StoreLock};
 use crate::sweep::profile::{self, PROFILES, Profile};
 use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest};
 
@@ -34,49 +35,49 @@ pub(super) struct SweepArgs {
     /// Releases, such as 16..18, 9.0..18, 14.10..16.2 or 9.6,17.3; without it the current sweep goes on
     range: Option<ReleaseRange>,
     /// Numbers to measure with: smoke, quick, standard or paper
-    #[arg(long, value_parser = parse_profile, default_value = "standard")]
+    #[arg(long, value_parser = parse_profile, default_value = "standard", requires = "range")]
     profile: &'static Profile,
     /// Every minor in the range instead of the latest of each major
-    #[arg(long)]
+    #[arg(long, requires = "range")]
     minors: bool,
     /// Release that the others are divided by [default: the oldest]
-    #[arg(long, value_name = "RELEASE")]
+    #[arg(long, value_name = "RELEASE", requires = "range")]
     base: Option<String>,
     /// Only microbenchmarks that match; `*` and `?` are wildcards; may be repeated
-    #[arg(long = "bench", value_name = "GLOB")]
+    #[arg(long = "bench", value_name = "GLOB", requires = "range")]
     benches: Vec<String>,
     /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, requires = "range")]
     source: Source,
     /// Configuration set: a name, or a directory (write ./NAME)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "range")]
     config: Option<String>,
     /// Read the suite from this file instead of the built-in one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "range")]
     suite: Option<PathBuf>,
     /// Rows to load
-    #[arg(long)]
+    #[arg(long, requires = "range")]
     rows: Option<u64>,
     /// Seconds per slice
-    #[arg(long, value_parser = parse_seconds)]
+    #[arg(long, value_parser = parse_seconds, requires = "range")]
     seconds: Option<f64>,
     /// Seconds per slice of the writing microbenchmarks, where they differ
-    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS", requires = "range")]
     write_seconds: Option<f64>,
     /// Seconds of uncounted warm-up before each slice
-    #[arg(long, value_parser = parse_warmup, value_name = "SECONDS")]
+    #[arg(long, value_parser = parse_warmup, value_name = "SECONDS", requires = "range")]
     warmup: Option<f64>,
     /// Launches (server starts with freshly loaded data) per release
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), requires = "range")]
     launches: Option<u32>,
     /// Data checksums, where the release has them, instead of the configuration set's choice
-    #[arg(long, value_parser = parse_switch, value_name = "on|off")]
+    #[arg(long, value_parser = parse_switch, value_name = "on|off", requires = "range")]
     data_checksums: Option<bool>,
     /// Connect by tcp (as sysbench does) or unix
-    #[arg(long, value_parser = ["tcp", "unix"], default_value = "tcp")]
+    #[arg(long, value_parser = ["tcp", "unix"], default_value = "tcp", requires = "range")]
     transport: String,
     /// Port for the servers [default: a free one]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1024..))]
+    #[arg(long, value_parser = parse_port, requires = "range")]
     port: Option<u16>,
     /// Account for the servers when regtrack is root [default: postgres, else nobody]
     #[arg(long, value_name = "ACCOUNT", env = "REGTRACK_RUN_AS")]
@@ -87,9 +88,9 @@ pub(super) struct SweepArgs {
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
-    /// Directory of the site
-    #[arg(long, value_name = "DIR", env = "REGTRACK_SITE", default_value = "public")]
-    site: PathBuf,
+    /// Directory of the site [default: public]
+    #[arg(long, value_name = "DIR", env = "REGTRACK_SITE")]
+    site: Option<PathBuf>,
     /// Directory of the builds [default: the user's cache directory; for root /var/cache/regtrack]
     #[arg(long, value_name = "DIR", env = "REGTRACK_CACHE")]
     cache: Option<PathBuf>,
@@ -100,24 +101,19 @@ pub(super) struct SweepArgs {
     #[arg(long, value_name = "URL", env = "REGTRACK_ARCHIVE_URL", default_value = build::ARCHIVE_URL)]
     archive_url: String,
     /// Parallel compile jobs [default: one per CPU]
-    #[arg(long)]
+    #[arg(long, requires = "range")]
     jobs: Option<usize>,
 }
 
-/// Names of the options of `sweep` that stand on the command line.
-pub(super) fn given(matches: &ArgMatches) -> Vec<String> {
-    let command = SweepArgs::augment_args(clap::Command::new("sweep"));
-    let on_command_line = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-    let ids = command.get_arguments().map(clap::Arg::get_id).filter(on_command_line);
-    ids.map(|id| id.as_str().replace('_', "-")).collect()
-}
-
-pub(super) fn run(args: SweepArgs, given: &[String], global: &Global, printer: Printer) -> Result<(), Failure> {
+pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
     let (args, arguments) = match &args.range {
         Some(_) => (args, std::env::args().skip(1).collect()),
-        None => continued(args, given, global)?,
+        None => continued(args, global)?,
     };
     let range = args.range.clone().context("the sweep to go on with names no releases")?;
+    let site_dir = args.site.clone().unwrap_or_else(|| PathBuf::from("public"));
+    // Not after hours of measuring.
+    site::check(&site_dir)?;
     let catalogue = Catalogue::builtin()?;
     let prepared = sweep::prepare(&request(&args, range), &catalogue, measure::memory_mib())?;
     let account = Account::choose(args.run_as.as_deref())?;
@@ -133,10 +129,12 @@ pub(super) fn run(args: SweepArgs, given: &[String], global: &Global, printer: P
         .collect();
     let choices = builder.plan(&requests)?;
     let estimate = estimate(&prepared);
-    describe(printer, &prepared, &choices, estimate, &account);
+    let description = describe(&prepared, &choices, estimate, &account);
     if args.dry_run {
+        printer.data(&description)?;
         return Ok(());
     }
+    printer.say(&description);
     start_options(&args).check()?;
     let place = Place::prepare(&args, global, &prepared, &account, estimate)?;
     if place.clusters_elsewhere {
@@ -148,17 +146,18 @@ pub(super) fn run(args: SweepArgs, given: &[String], global: &Global, printer: P
         ));
     }
     let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, printer);
-    finish(&args, global, printer, measured)
+    finish(&site_dir, global, printer, measured)
 }
 
 /// The arguments of the current sweep's last call, with this call's places and switches.
-fn continued(args: SweepArgs, given: &[String], global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
-    const OWN: [&str; 3] = ["fresh", "dry-run", "site"];
-    if let Some(option) = given.iter().find(|option| !OWN.contains(&option.as_str())) {
-        let text = "goes with a range of releases; without one the current sweep goes on with its own options";
-        return Err(anyhow::anyhow!("--{option} {text}").into());
-    }
-    let manifest = Store::open(&global.results)?.current()?;
+fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
+    let manifest = match Store::open(&global.results).and_then(|store| store.current()) {
+        Err(StoreError::NoResults { dir }) => {
+            let text = format!("there is no sweep in '{}' to go on with", dir.display());
+            return Err(anyhow::anyhow!("{text}; name the releases to measure, such as 16..18").into());
+        }
+        manifest => manifest?,
+    };
     if manifest.arguments.is_empty() {
         return Err(
             anyhow::anyhow!("the current sweep was imported; name the releases to measure, such as 16..18").into()
@@ -169,7 +168,16 @@ fn continued(args: SweepArgs, given: &[String], global: &Global) -> Result<(Swee
     let Command::Sweep(previous) = cli.command else {
         return Err(anyhow::anyhow!("the current sweep was not made by `regtrack sweep`").into());
     };
-    let merged = SweepArgs { fresh: args.fresh, dry_run: args.dry_run, site: args.site, ..*previous };
+    let previous = *previous;
+    let merged = SweepArgs {
+        fresh: args.fresh,
+        dry_run: args.dry_run,
+        site: args.site.or(previous.site),
+        cache: args.cache.or(previous.cache),
+        clusters: args.clusters.or(previous.clusters),
+        run_as: args.run_as.or(previous.run_as),
+        ..previous
+    };
     Ok((merged, manifest.arguments))
 }
 
@@ -233,18 +241,18 @@ fn estimate(prepared: &Prepared) -> Estimate {
     plan.estimate(&prepared.suite, &prepared.protocol)
 }
 
-fn describe(printer: Printer, prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, account: &Account) {
+fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, account: &Account) -> String {
     let protocol = &prepared.protocol;
     let servers: Vec<String> = choices.iter().filter_map(|choices| choices.first()).map(ToString::to_string).collect();
-    printer.say(&format!(
-        "plan: {} releases × {} microbenchmarks × {} launches, profile {}\n  \
+    let mut text = format!(
+        "plan: {} × {} × {}, profile {}\n  \
          servers: {}\n  \
          base: {}\n  \
          rows {}, {} s per read slice, {} s per write slice, configuration {}, data checksums {}, {}\n  \
          estimated duration {} without getting the servers, about {} MiB of disk while a server runs",
-        prepared.selected.len(),
-        protocol.microbenchmarks.len(),
-        prepared.launches,
+        counted(prepared.selected.len(), "release", "s"),
+        counted(protocol.microbenchmarks.len(), "microbenchmark", "s"),
+        counted(prepared.launches as usize, "launch", "es"),
         prepared.profile,
         servers.join(", "),
         choices[prepared.base].first().map_or_else(String::new, |choice| choice.release().version.to_string()),
@@ -256,10 +264,16 @@ fn describe(printer: Printer, prepared: &Prepared, choices: &[Vec<Choice>], esti
         protocol.transport,
         indicatif::HumanDuration(estimate.duration),
         estimate.disk_bytes >> 20,
-    ));
+    );
     if account.is_other() {
-        printer.say(&format!("  PostgreSQL refuses to run as root: servers run under the account {}", account.name));
+        let _ = write!(text, "\n  PostgreSQL refuses to run as root: servers run under the account {}", account.name);
     }
+    text
+}
+
+/// `1 launch`, `2 launches`
+fn counted(number: usize, noun: &str, plural: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { plural })
 }
 
 /// Where results and clusters go, with the locks that keep others out.
@@ -406,7 +420,7 @@ fn render_settings(prepared: &Prepared, manifest: &SweepManifest) -> Result<BTre
 
 /// Prints the tables and writes the site, also when some cells failed.
 fn finish(
-    args: &SweepArgs,
+    site: &Path,
     global: &Global,
     printer: Printer,
     measured: Result<sweep::Walked, Failure>,
@@ -415,7 +429,7 @@ fn finish(
     let results = Results::read(&global.results, None)?;
     let report = results.report(None)?;
     printer.data(&tables::report(&report, tables::Format::Terminal))?;
-    let index = results.write_site(&report, &args.site)?;
+    let index = results.write_site(&report, site)?;
     printer.say(&format!("{} slices measured, {} failed", walked.measured, walked.failed));
     printer.data(&format!("site: {}", absolute(&index)?.display()))?;
     if walked.failed > 0 { Err(Failure::FailedCells) } else { Ok(()) }
@@ -424,7 +438,7 @@ fn finish(
 fn parse_profile(text: &str) -> Result<&'static Profile, String> {
     profile::find(text).ok_or_else(|| {
         let near = catalog::nearest(text, PROFILES.iter().map(|profile| profile.name));
-        let near = near.first().map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        let near = near.first().map_or_else(String::new, |name| format!(" (did you mean {name}?)"));
         let lines: Vec<String> =
             PROFILES.iter().map(|profile| format!("\n    {:9} {}", profile.name, profile.about)).collect();
         format!("there is no such profile{near}; there are{}", lines.concat())
@@ -440,6 +454,14 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 
 fn parse_warmup(text: &str) -> Result<f64, String> {
     if text == "0" { Ok(0.0) } else { parse_seconds(text) }
+}
+
+fn parse_port(text: &str) -> Result<u16, String> {
+    match text.parse() {
+        Ok(DEFAULT_PORT) => Err(ServerError::DefaultPort.to_string()),
+        Ok(port) if port >= 1024 => Ok(port),
+        _ => Err("write a port from 1024 to 65535".to_owned()),
+    }
 }
 
 fn parse_switch(text: &str) -> Result<bool, String> {

@@ -27,7 +27,7 @@ const PORT_ATTEMPTS: u32 = 5;
 const DATABASE: &str = "postgres";
 
 /// The port that PostgreSQL uses by default. Never used, so that a mistake cannot reach it.
-const DEFAULT_PORT: u16 = 5432;
+pub const DEFAULT_PORT: u16 = 5432;
 
 /// `sun_path` holds 108 bytes; the socket's own name takes part of it.
 const LONGEST_SOCKET_DIR: usize = 85;

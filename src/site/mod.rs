@@ -138,6 +138,11 @@ pub fn render(report: &Report, downloads: &[Download], out: &Path) -> Result<Vec
     output::replace(out, &files(report, downloads)?)
 }
 
+/// Whether a site may be written into the directory `out`: fails for what [`render`] would refuse.
+pub fn check(out: &Path) -> Result<(), SiteError> {
+    output::refuse_foreign(out)
+}
+
 /// The whole site in memory.
 fn files(report: &Report, downloads: &[Download]) -> Result<Vec<SiteFile>, SiteError> {
     check_names(downloads)?;

@@ -56,7 +56,7 @@ fn resolve(out: &Path) -> Result<PathBuf, SiteError> {
 }
 
 /// Fails unless the directory is absent, empty, or holds nothing but files that regtrack wrote.
-fn refuse_foreign(directory: &Path) -> Result<(), SiteError> {
+pub(super) fn refuse_foreign(directory: &Path) -> Result<(), SiteError> {
     if !directory.exists() {
         return Ok(());
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rust_decimal::Decimal;
@@ -16,6 +16,9 @@ use super::{FORMAT, Store, StoreError, files, io_error, write_json, write_slices
 use crate::domain::{
     ImportedTarget, Measurement, Origin, Outcome, SliceRecord, SweepManifest, Target, TargetId, Version,
 };
+
+/// The file that holds all slices of a table.
+const TABLE_FILE: &str = "table.parquet";
 
 /// What the suite says about a row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,9 +100,9 @@ pub enum Problem {
         columns: usize,
     },
     /// Too few or too many values.
-    #[error("expected {expected} values and a name, separated by tabs, found {found} fields")]
+    #[error("expected {expected} fields separated by tabs (a value per column, then the name), found {found}")]
     FieldCount {
-        /// Columns named above.
+        /// Columns named above, and one.
         expected: usize,
         /// Fields found.
         found: usize,
@@ -131,6 +134,15 @@ pub enum Problem {
     NoRows,
 }
 
+/// The files of one import, understood.
+pub struct Tables {
+    parsed: Vec<Table>,
+    /// The files, without those whose content another one has.
+    files: Vec<String>,
+    /// Name of the sweep that they make.
+    id: String,
+}
+
 /// One file, understood.
 struct Table {
     columns: Vec<ColumnName>,
@@ -149,22 +161,14 @@ struct Row {
     rates: Vec<f64>,
 }
 
-/// Imports tables as one sweep and makes it current. Holds the store's lock meanwhile.
-///
-/// Every file becomes a block; a file with the same content as another is taken once. The sweep is
-/// named after the contents, so the same tables imported again are the same sweep and change nothing.
-/// `row_kind` tells what the suite knows about a row; an unknown row is an error.
-pub fn import(
-    store: &Store,
-    paths: &[PathBuf],
-    row_kind: &dyn Fn(&str) -> RowKind,
-) -> Result<SweepManifest, StoreError> {
+/// Reads tables of absolute QPS. A file with the same content as another is taken once. `row_kind`
+/// tells what the suite knows about a row; an unknown row is an error.
+pub fn read_tables(paths: &[PathBuf], row_kind: &dyn Fn(&str) -> RowKind) -> Result<Tables, StoreError> {
     if paths.is_empty() {
         return Err(ImportError::NoFiles.into());
     }
     let mut hashes = BTreeSet::new();
-    let mut tables = Vec::new();
-    let mut names = Vec::new();
+    let (mut tables, mut files) = (Vec::new(), Vec::new());
     for path in paths {
         let bytes = fs::read(path).map_err(io_error("read", path))?;
         let table = parse(&bytes, row_kind).map_err(|(line, problem)| ImportError::Malformed {
@@ -174,21 +178,36 @@ pub fn import(
         })?;
         if hashes.insert(format!("{:x}", Sha256::digest(&bytes))) {
             tables.push(table);
-            names.push(path.display().to_string());
+            files.push(path.display().to_string());
         }
     }
     let id = format!("import-{}", short_hash(hashes.iter().map(String::as_str)));
+    Ok(Tables { parsed: tables, files, id })
+}
+
+/// Stores tables as one sweep, one block each, and makes it current. Holds the store's lock meanwhile.
+///
+/// The sweep is named after the contents, so the same tables imported again are the same sweep and
+/// change nothing, unless one of its files was lost: then the sweep is made again.
+pub fn import(store: &Store, tables: &Tables) -> Result<SweepManifest, StoreError> {
     let _lock = store.lock()?;
-    let manifest = match store.manifest(&id)? {
-        Some(manifest) => manifest,
-        None => add_sweep(store, id, names, &tables)?,
+    let dir = store.sweep_dir(&tables.id)?;
+    let is_whole = (1..=tables.parsed.len()).all(|block| block_dir(&dir, block).join(TABLE_FILE).is_file());
+    let manifest = match store.manifest(&tables.id)? {
+        Some(manifest) if is_whole => manifest,
+        Some(_) => {
+            store.remove_sweep(&tables.id)?;
+            add_sweep(store, tables)?
+        }
+        None => add_sweep(store, tables)?,
     };
     store.set_current(&manifest.id)?;
     Ok(manifest)
 }
 
 /// Writes the sweep under a temporary name and renames it as a whole.
-fn add_sweep(store: &Store, id: String, names: Vec<String>, tables: &[Table]) -> Result<SweepManifest, StoreError> {
+fn add_sweep(store: &Store, tables: &Tables) -> Result<SweepManifest, StoreError> {
+    let Tables { parsed: tables, files: names, id } = tables;
     let now = Timestamp::now();
     let targets = targets(tables);
     let ids: HashMap<&ColumnName, TargetId> = targets.iter().map(|(name, target)| (*name, target.id.clone())).collect();
@@ -196,13 +215,13 @@ fn add_sweep(store: &Store, id: String, names: Vec<String>, tables: &[Table]) ->
     let targets: Vec<Target> = targets.into_iter().map(|(_, target)| target).collect();
     let manifest = SweepManifest {
         format: FORMAT,
-        id,
+        id: id.clone(),
         regtrack: env!("CARGO_PKG_VERSION").to_owned(),
         created_at: now,
         updated_at: now,
         command: format!("regtrack import {}", names.join(" ")),
         arguments: Vec::new(),
-        origin: Origin::Imported { files: names },
+        origin: Origin::Imported { files: names.clone() },
         launches: u32::try_from(tables.len()).unwrap_or(u32::MAX),
         base: targets[0].id.clone(),
         targets,
@@ -213,14 +232,19 @@ fn add_sweep(store: &Store, id: String, names: Vec<String>, tables: &[Table]) ->
     let dir = store.sweep_dir(&manifest.id)?;
     let unfinished = files::temporary(&dir);
     for (block, slices) in (1..).zip(&blocks) {
-        let slices_dir = unfinished.join("slices").join(format!("b{block}"));
+        let slices_dir = block_dir(&unfinished, block);
         files::create_directory(&slices_dir).map_err(io_error("create", &slices_dir))?;
-        write_slices(&slices_dir.join("table.parquet"), slices)?;
+        write_slices(&slices_dir.join(TABLE_FILE), slices)?;
     }
     write_json(&unfinished.join("manifest.json"), &manifest)?;
     fs::rename(&unfinished, &dir).map_err(io_error("write", &dir))?;
     files::sync_directory(&dir).map_err(io_error("write", &dir))?;
     Ok(manifest)
+}
+
+/// Where the slices of one table are, in the directory of a sweep.
+fn block_dir(sweep: &Path, block: usize) -> PathBuf {
+    sweep.join("slices").join(format!("b{block}"))
 }
 
 /// The targets of all tables, oldest first, labelled as briefly as the set allows.
@@ -390,10 +414,10 @@ fn version_from_digits(text: &str) -> Option<Version> {
 fn values(line: &str, columns: usize) -> Result<(&str, Vec<f64>), Problem> {
     let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
     let [values @ .., name] = fields.as_slice() else {
-        return Err(Problem::FieldCount { expected: columns, found: 0 });
+        return Err(Problem::FieldCount { expected: columns + 1, found: 0 });
     };
     if values.len() != columns || name.is_empty() {
-        return Err(Problem::FieldCount { expected: columns, found: fields.len() });
+        return Err(Problem::FieldCount { expected: columns + 1, found: fields.len() });
     }
     let rate = |(column, text): (usize, &&str)| {
         exact_rate(text).ok_or_else(|| Problem::NotARate { text: (*text).to_owned(), column })
@@ -424,8 +448,6 @@ fn short_hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use proptest::prelude::*;
     use tempfile::TempDir;
 
@@ -453,6 +475,10 @@ mod tests {
         };
         let paths = contents.iter().enumerate().map(write).collect();
         (dir, store, paths)
+    }
+
+    fn import(store: &Store, paths: &[PathBuf], kind: &dyn Fn(&str) -> RowKind) -> Result<SweepManifest, StoreError> {
+        super::import(store, &read_tables(paths, kind)?)
     }
 
     fn problem(content: &str) -> String {
@@ -493,6 +519,17 @@ mod tests {
         assert_eq!(import(&store, &paths, &kind).unwrap(), first);
         assert_eq!(store.current().unwrap(), first);
         assert_eq!(store.sweeps().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn importing_again_replaces_what_was_lost() {
+        let (_dir, store, paths) = files(&[TABLE, &TABLE.replace("2859", "2860")]);
+        let first = import(&store, &paths, &kind).unwrap();
+        let whole = store.slices(&first.id).unwrap();
+        fs::remove_file(store.dir().join("sweeps").join(&first.id).join("slices/b2/table.parquet")).unwrap();
+        assert!(store.slices(&first.id).unwrap().len() < whole.len());
+        assert_eq!(import(&store, &paths, &kind).unwrap().id, first.id);
+        assert_eq!(store.slices(&first.id).unwrap().len(), whole.len());
     }
 
     #[test]
@@ -554,7 +591,10 @@ mod tests {
             ("col-1 : x.pg162_def.c.pk1\n".to_owned(), ":1: expected the line of column labels, col-1 to col-1"),
             ("col-1 : x.pg162_def.c.pk1\n\n12\tscan\n".to_owned(), ":3: expected the line of column labels"),
             (head.to_owned(), ":3: the table has no rows"),
-            (format!("{head}1\t2\tscan\n"), ":4: expected 1 values and a name, separated by tabs, found 3 fields"),
+            (
+                format!("{head}1\t2\tscan\n"),
+                ":4: expected 2 fields separated by tabs (a value per column, then the name), found 3",
+            ),
             (format!("{head}1\tscan\n\n12k\tdelete\n"), ":6: '12k' in col-1 is not a number above zero"),
             (format!("{head}0\tscan\n"), ":4: '0' in col-1 is not a number above zero"),
             (format!("{head}NaN\tscan\n"), ":4: 'NaN' in col-1"),

@@ -17,12 +17,16 @@ use serde::{Deserialize, Serialize};
 use crate::domain::{Outcome, SliceRecord, SweepManifest};
 
 pub use columns::ColumnsError;
-pub use import::{ImportError, Problem, RowKind, import};
+pub use import::{ImportError, Problem, RowKind, Tables, import, read_tables};
 
 /// Format of the directory and of the manifests.
 pub const FORMAT: u32 = 1;
 
 const MARKER: &str = "regtrack-results.json";
+
+/// Entries of a sweep's directory that regtrack makes. A sweep's directory is removed only when it
+/// holds nothing else.
+const SWEEP_ENTRIES: [&str; 4] = ["manifest.json", SUITE, "slices", "logs"];
 
 /// The suite's definition beside the slices.
 const SUITE: &str = "suite.toml";
@@ -96,8 +100,14 @@ pub enum StoreError {
         /// The name.
         name: String,
     },
+    /// Something in a sweep's directory that regtrack did not make.
+    #[error("'{}' was not made by regtrack, so the sweep is not removed: move it away first", path.display())]
+    ForeignInSweep {
+        /// The entry.
+        path: PathBuf,
+    },
     /// A slice file that cannot be read.
-    #[error("cannot read '{}': move the file away and the sweep will measure its cell again", path.display())]
+    #[error("cannot read '{}': move the file away, then repeat the sweep or the import", path.display())]
     Slices {
         /// The file.
         path: PathBuf,
@@ -308,6 +318,25 @@ impl Store {
         // Stable: rows of an imported table share one time and keep the table's order.
         slices.sort_by_key(|slice| (slice.block, slice.started_at));
         Ok(latest(slices))
+    }
+
+    /// Removes a sweep from the results, and nothing that regtrack did not make.
+    pub fn remove_sweep(&self, id: &str) -> Result<(), StoreError> {
+        let dir = self.sweep_dir(id)?;
+        self.existing(id)?;
+        for path in files::entries(&dir).map_err(io_error("list", &dir))? {
+            if !SWEEP_ENTRIES.iter().any(|name| path.ends_with(name)) {
+                return Err(StoreError::ForeignInSweep { path });
+            }
+        }
+        let current = self.dir.join("current");
+        if fs::read_to_string(&current).is_ok_and(|text| text.trim() == id) {
+            fs::remove_file(&current).map_err(io_error("remove", &current))?;
+        }
+        // Out of sight in one step: a sweep is never seen half removed.
+        let doomed = files::temporary(&dir);
+        fs::rename(&dir, &doomed).map_err(io_error("remove", &dir))?;
+        fs::remove_dir_all(&doomed).map_err(io_error("remove", &doomed))
     }
 
     /// Keeps the text of the suite's definition with a sweep.
@@ -582,5 +611,22 @@ mod tests {
         assert!(matches!(store.slices("s").unwrap_err(), StoreError::Slices { .. }));
         fs::remove_file(&path).unwrap();
         assert!(store.slices("s").unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_what_regtrack_made_is_removed() {
+        let (_dir, store) = temporary_store();
+        store.write_manifest(&manifest("s", 1)).unwrap();
+        store.append("s", &slice("b1-a-1", 10, Some(5))).unwrap();
+        store.set_current("s").unwrap();
+        let notes = store.dir().join("sweeps/s/notes.txt");
+        fs::write(&notes, "mine").unwrap();
+        assert!(matches!(store.remove_sweep("s").unwrap_err(), StoreError::ForeignInSweep { .. }));
+        assert_eq!(store.current().unwrap().id, "s");
+        fs::remove_file(notes).unwrap();
+        store.remove_sweep("s").unwrap();
+        assert!(store.sweeps().unwrap().is_empty());
+        assert!(matches!(store.current().unwrap_err(), StoreError::NoResults { .. }));
+        assert!(matches!(store.remove_sweep("s").unwrap_err(), StoreError::UnknownSweep { .. }));
     }
 }

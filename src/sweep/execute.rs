@@ -10,7 +10,7 @@ use super::plan::{LaunchPlan, Step, SweepPlan, slice_seconds};
 use super::{Event, SweepError};
 use crate::domain::{Measurement, Microbenchmark, Outcome, RateUnit, SliceRecord, Suite, SweepManifest, TargetId};
 use crate::measure::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError, postwrite_name};
-use crate::server::InitOptions;
+use crate::server::{InitOptions, ServerError};
 use crate::store::Store;
 
 /// A file system with less room than this is called full.
@@ -72,7 +72,7 @@ impl LaunchWalk<'_, '_> {
         };
         let mut launch = match bench.open(&spec) {
             Ok(launch) => launch,
-            Err(error) => return self.fail_or_stop(0, &error),
+            Err(error) => return self.fail_or_stop(0, error),
         };
         self.execution.record_facts(&self.plan.target, launch.facts())?;
         let ended = self.walk_steps(launch.as_mut());
@@ -99,11 +99,11 @@ impl LaunchWalk<'_, '_> {
                 Step::Measure { index, wanted } => self.measure(launch, *index, *wanted)?,
             };
             let Err(error) = result else { continue };
-            self.stop_if_sweep_wide(&error)?;
+            let error = self.unless_sweep_wide(error)?;
             (self.execution.events)(Event::Note(chain(&error)));
             // The cell is lost; the launch may not be.
             if let Err(error) = launch.recover() {
-                return self.fail_or_stop(at + 1, &error);
+                return self.fail_or_stop(at + 1, error);
             }
         }
         Ok(())
@@ -135,7 +135,7 @@ impl LaunchWalk<'_, '_> {
                 Ok(Ok(()))
             }
             Err(error) => {
-                self.stop_if_sweep_wide(&error)?;
+                let error = self.unless_sweep_wide(error)?;
                 let failure = Outcome::Failed(chain(&error));
                 self.store(microbenchmark, launch.facts().server_start, Timestamp::now(), failure)?;
                 (self.execution.events)(Event::SliceFailed);
@@ -144,9 +144,9 @@ impl LaunchWalk<'_, '_> {
         }
     }
 
-    fn fail_or_stop(&mut self, from: usize, error: &MeasureError) -> Result<(), SweepError> {
-        self.stop_if_sweep_wide(error)?;
-        self.fail_rest(from, 0, &chain(error))
+    fn fail_or_stop(&mut self, from: usize, error: MeasureError) -> Result<(), SweepError> {
+        let error = self.unless_sweep_wide(error)?;
+        self.fail_rest(from, 0, &chain(&error))
     }
 
     /// Stores a failure for every wanted slice from step `from` on.
@@ -186,18 +186,22 @@ impl LaunchWalk<'_, '_> {
         Ok(self.execution.store.append(&self.execution.manifest.id, &record)?)
     }
 
-    /// An interruption and a full disk end the sweep; everything else is the cell's own.
-    fn stop_if_sweep_wide(&self, error: &MeasureError) -> Result<(), SweepError> {
-        // What fails while regtrack is asked to stop fails because of that.
-        if matches!(error, MeasureError::Interrupted) || crate::process::is_interrupted() {
-            return Err(SweepError::Interrupted);
+    /// An interruption, a port that someone else has and a full disk end the sweep; everything else is
+    /// the cell's own and is handed back.
+    fn unless_sweep_wide(&self, error: MeasureError) -> Result<MeasureError, SweepError> {
+        match error {
+            MeasureError::Interrupted => return Err(SweepError::Interrupted),
+            // What fails while regtrack is asked to stop fails because of that.
+            _ if crate::process::is_interrupted() => return Err(SweepError::Interrupted),
+            MeasureError::Server(ServerError::PortInUse { .. } | ServerError::DefaultPort) => return Err(error.into()),
+            _ => {}
         }
         let path = &self.execution.clusters;
         match rustix::fs::statvfs(path) {
             Ok(space) if space.f_bavail * space.f_frsize < FULL_DISK_BYTES => {
-                Err(SweepError::DiskFull { path: path.clone(), cause: chain(error) })
+                Err(SweepError::DiskFull { path: path.clone(), cause: chain(&error) })
             }
-            _ => Ok(()),
+            _ => Ok(error),
         }
     }
 }

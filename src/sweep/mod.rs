@@ -50,7 +50,7 @@ pub enum SweepError {
         in_range: Vec<String>,
     },
     /// A table size that the suite cannot work with.
-    #[error("{rows} rows cannot be: the suite needs {fewest} to {most}")]
+    #[error("{rows} rows are outside of what the suite can work with: {fewest} to {most}")]
     Rows {
         /// What was asked for.
         rows: u64,

@@ -82,6 +82,8 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
     let suite = suite::parse(&suite_text, &suite_name)?;
     let profile = request.profile;
     let config = configs::load(request.config.as_deref().unwrap_or(profile.config))?;
+    let render = |selected: &Selected| config.render(selected.release.version.major, memory_mib);
+    selected.iter().try_for_each(|selected| render(selected).map(drop))?;
     let rows = request.rows.unwrap_or(profile.rows);
     check_rows(rows)?;
     let read_seconds = request.seconds.unwrap_or(profile.read_seconds);

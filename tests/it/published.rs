@@ -85,7 +85,8 @@ fn groups() -> Vec<Group> {
 fn import(tables: &[PathBuf]) -> (tempfile::TempDir, Store, SweepManifest) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::create_or_open(dir.path().join("results")).unwrap();
-    let manifest = store::import(&store, tables, &|_| RowKind::Reported).unwrap();
+    let tables = store::read_tables(tables, &|_| RowKind::Reported).unwrap();
+    let manifest = store::import(&store, &tables).unwrap();
     (dir, store, manifest)
 }
 

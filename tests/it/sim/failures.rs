@@ -182,3 +182,13 @@ fn a_failing_base_leaves_rates_without_ratios() {
     let row = report.rows.iter().find(|row| row.name == "delete_range=100").unwrap();
     assert!(row.cells[1].rate.is_some() && row.cells[1].relative.is_none());
 }
+
+#[test]
+fn a_port_that_someone_else_has_ends_the_sweep_instead_of_failing_every_cell() {
+    let (lab, mut world) = (Lab::new(), World::new(1));
+    world.taken_port = Some(5433);
+    let call = lab.sweep(&mut world, &request("16..17", 1, &FEW));
+    let error = call.walked.as_ref().unwrap_err().to_string();
+    assert!(error.contains("port 5433 on 127.0.0.1 is in use"), "{error}");
+    assert!(lab.records(&call).is_empty());
+}

@@ -57,6 +57,8 @@ pub(super) struct World {
     pub(super) compiler: &'static str,
     /// Releases that cannot be built.
     pub(super) unbuildable: BTreeSet<Version>,
+    /// A port that the servers are to have, and that someone else has.
+    pub(super) taken_port: Option<u16>,
     /// Launches, by name, that cannot be opened.
     pub(super) unopenable: BTreeSet<String>,
     /// Microbenchmarks that fail on a release.
@@ -93,6 +95,7 @@ impl World {
             slice_sd: 0.005,
             compiler: "gcc 12.2.0",
             unbuildable: BTreeSet::new(),
+            taken_port: None,
             unopenable: BTreeSet::new(),
             failing: BTreeSet::new(),
             deadly: BTreeSet::new(),
@@ -227,6 +230,9 @@ impl Bench for World {
         let interrupted = self.step();
         if interrupted == Some(Moment::Before) {
             return Err(MeasureError::Interrupted);
+        }
+        if let Some(port) = self.taken_port {
+            return Err(ServerError::PortInUse { port, source: std::io::ErrorKind::AddrInUse.into() }.into());
         }
         if self.unopenable.contains(&name) {
             return Err(MeasureError::NoServer { version: spec.build.version });

@@ -1,0 +1,115 @@
+//! What the program prints, compared with the files in `snapshots/`. `SNAPSHOTS=overwrite cargo test cli`
+//! accepts what it prints now.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use snapbox::{Assert, Data};
+
+use crate::sandbox::Sandbox;
+
+/// Name of the expected file, and the arguments.
+const SNAPSHOTS: [(&str, &[&str]); 21] = [
+    ("help", &["--help"]),
+    ("help-sweep", &["sweep", "--help"]),
+    ("help-compare", &["compare", "--help"]),
+    ("help-report", &["report", "--help"]),
+    ("help-import", &["import", "--help"]),
+    ("help-status", &["status", "--help"]),
+    ("help-versions", &["versions", "--help"]),
+    ("help-bench", &["bench", "--help"]),
+    ("help-bench-list", &["bench", "list", "--help"]),
+    ("versions", &["versions", "9.0..18"]),
+    ("versions-minors", &["versions", "14.10..15.2", "--minors"]),
+    ("versions-json", &["versions", "9.6", "--json"]),
+    ("bench-list", &["bench", "list"]),
+    ("bench-list-json", &["bench", "list", "--bench", "scan", "--bench", "read-write_range=10", "--json"]),
+    ("plan", &["sweep", "16..18", "--dry-run", "--source", "prebuilt"]),
+    ("plan-smoke", &["sweep", "17", "--dry-run", "--profile", "smoke", "--launches", "1", "--bench", "scan"]),
+    (
+        "plan-paper",
+        &["sweep", "9.0..18", "--base", "10", "--dry-run", "--profile", "paper", "--source", "prefix=/opt/pg"],
+    ),
+    ("report", &["report", "--results", "imported"]),
+    ("report-markdown", &["report", "--results", "imported", "--markdown"]),
+    ("compare", &["compare", "9.0", "16", "--results", "imported"]),
+    ("compare-json", &["compare", "9.0", "16", "--results", "imported", "--json"]),
+];
+
+/// Made up, with the columns of the published tables.
+const TABLE: &str = "col-1 : x.pg9023_def.x9a2_bee.pk1\ncol-2 : x.pg162_def.x9a2_bee.pk1\n\ncol-1\tcol-2\n\
+    10000\t9500\tpoint-query.pre_range=100\n10000\t12000\thot-points_range=100\n4000\t3000\trange-covered-pk_range=100\n\
+    2.000\t2.500\tscan_range=100\n3000\t9000\tupdate-one_range=100\n";
+
+fn snapshots() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/snapshots")
+}
+
+#[test]
+fn what_is_printed_is_what_was_accepted() {
+    let sandbox = Sandbox::with_npm();
+    sandbox.file("qps.abs.tsv", TABLE);
+    sandbox.ok(&["import", "qps.abs.tsv", "--results", "imported"]);
+    let before = sandbox.tree();
+    let assert = Assert::new().action_env(snapbox::assert::DEFAULT_ACTION_ENV);
+    let mut differences = String::new();
+    for (name, arguments) in SNAPSHOTS {
+        let run = sandbox.run(arguments);
+        assert_eq!((run.status, run.stderr.as_str()), (0, ""), "{name}");
+        let expected = Data::read_from(&snapshots().join(format!("{name}.txt")), None);
+        if let Err(difference) = assert.try_eq(Some(&name), without_account(&run.stdout).into(), expected) {
+            differences.push_str(&difference.to_string());
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+    assert_eq!(sandbox.tree(), before, "none of these writes anything");
+}
+
+/// Only root gets to read which account its servers will have.
+fn without_account(text: &str) -> String {
+    text.split_inclusive('\n').filter(|line| !line.contains("refuses to run as root")).collect()
+}
+
+#[test]
+fn no_expected_file_is_left_over() {
+    let entries = std::fs::read_dir(snapshots()).unwrap().map(|entry| entry.unwrap().file_name());
+    let there: BTreeSet<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(there, SNAPSHOTS.iter().map(|(name, _)| format!("{name}.txt")).collect());
+}
+
+#[test]
+fn quiet_leaves_the_data_and_takes_the_rest() {
+    let sandbox = Sandbox::new();
+    sandbox.file("qps.abs.tsv", TABLE);
+    let loud = sandbox.run(&["import", "qps.abs.tsv"]);
+    assert!(loud.stderr.starts_with("imported 10 values of 2 releases as import-"), "{}", loud.stderr);
+    let quiet = sandbox.run(&["-q", "import", "qps.abs.tsv"]);
+    assert_eq!((quiet.status, quiet.stdout.as_str(), quiet.stderr.as_str()), (0, "9.0.23 16.2\n", ""));
+}
+
+#[test]
+fn every_table_has_the_same_numbers_in_every_format() {
+    let sandbox = Sandbox::new();
+    sandbox.file("qps.abs.tsv", TABLE);
+    sandbox.ok(&["import", "qps.abs.tsv"]);
+    for format in ["--json", "--csv", "--markdown"] {
+        for arguments in [&["report", format][..], &["compare", "9.0", "16", format]] {
+            let text = sandbox.ok(arguments);
+            assert!(text.contains("hot-points_range=100") && text.contains("1.2"), "{arguments:?}: {text}");
+        }
+    }
+    let both = sandbox.run(&["report", "--json", "--csv"]);
+    assert_eq!(both.status, 2, "one format at a time");
+}
+
+#[test]
+fn a_site_is_written_where_it_is_wanted_and_replaced_by_the_next() {
+    let sandbox = Sandbox::new();
+    sandbox.file("qps.abs.tsv", TABLE);
+    sandbox.ok(&["import", "qps.abs.tsv"]);
+    for _ in 0..2 {
+        let index = sandbox.ok(&["report", "--site", "deep/site"]);
+        assert_eq!(index, "deep/site/index.html\n");
+        assert!(sandbox.path("deep/site/downloads/slices.parquet").is_file());
+    }
+}
