@@ -409,7 +409,7 @@ mod tests {
         let cell = &report.rows[1].cells[1];
         assert_eq!((cell.rate, cell.relative), (None, None));
         assert!(cell.failure.as_ref().unwrap().starts_with("the server died"));
-        let failures = "2 measurements failed: point-query_range=100 on 17.2 in block 1 (the server died); \
+        let failures = "2 measurements failed: point-query_range=100 on 17.2 in block 1, \
                         scan_range=100 on 16.4 in block 1 (the server died).";
         assert!(report.warnings.iter().any(|warning| warning == failures), "{:?}", report.warnings);
         assert!(report.warnings.iter().any(|warning| warning.contains("1 of 4 cells are not measured yet")));

@@ -158,23 +158,27 @@ fn without_common_table(report: &Report) -> Option<String> {
 
 /// Slices that failed, with reasons.
 fn failures(report: &Report, slices: &[SliceRecord]) -> Option<String> {
-    let mut parts = Vec::new();
+    let mut by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for slice in slices {
         let target = report.manifest.targets.iter().find(|target| target.id == slice.target);
         if let (Some(target), Outcome::Failed(reason)) = (target, &slice.outcome) {
-            let reason = reason.lines().next().unwrap_or_default();
-            parts.push(format!("{} on {} in block {} ({reason})", slice.microbenchmark, target.label, slice.block));
+            let place = format!("{} on {} in block {}", slice.microbenchmark, target.label, slice.block);
+            by_reason.entry(reason.lines().next().unwrap_or_default()).or_default().push(place);
         }
     }
-    let count = parts.len();
-    (count > 0).then(|| {
-        let noun = if count == 1 { "measurement" } else { "measurements" };
-        let mut text = format!("{count} {noun} failed: {}", parts[..count.min(LISTED)].join("; "));
-        if count > LISTED {
-            let _ = write!(text, "; and {} more", count - LISTED);
-        }
-        text + "."
-    })
+    let count: usize = by_reason.values().map(Vec::len).sum();
+    let parts: Vec<String> = by_reason.iter().map(|(reason, places)| failed_places(places, reason)).collect();
+    let noun = if count == 1 { "measurement" } else { "measurements" };
+    (count > 0).then(|| format!("{count} {noun} failed: {}.", parts.join("; ")))
+}
+
+/// Where one reason struck, and what it was.
+fn failed_places(places: &[String], reason: &str) -> String {
+    let mut text = places[..places.len().min(LISTED)].join(", ");
+    if places.len() > LISTED {
+        let _ = write!(text, " and {} more", places.len() - LISTED);
+    }
+    format!("{text} ({reason})")
 }
 
 /// `a, b and c`

@@ -285,8 +285,9 @@ fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
     if data.exists() {
         // A server that a killed regtrack left behind still writes there.
         server::stop_leftover(&data)?;
+        server::remove_socket_dir(&data);
     }
-    let own = [DATA_DIR, STATE_FILE, "launch.json.tmp", "data.sock"];
+    let own = [DATA_DIR, STATE_FILE, "launch.json.tmp"];
     for entry in fs::read_dir(directory).map_err(error)? {
         let name = entry.map_err(error)?.file_name();
         if !own.iter().any(|known| name.to_str() == Some(known)) {

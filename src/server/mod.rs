@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 pub use account::Account;
 pub use cluster::{Cluster, InitOptions, SUPERUSER};
-pub use running::{DEFAULT_PORT, Server, StartOptions, stop_leftover};
+pub use running::{DEFAULT_PORT, Server, StartOptions, remove_socket_dir, stop_leftover};
 
 use crate::domain::Version;
 use crate::process::{CommandError, quoted};

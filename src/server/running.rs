@@ -7,6 +7,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use sha2::{Digest, Sha256};
 
 use super::{Cluster, SUPERUSER, ServerError};
 use crate::domain::{Endpoint, Major, Transport, Version};
@@ -28,6 +29,9 @@ const DATABASE: &str = "postgres";
 
 /// The port that PostgreSQL uses by default. Never used, so that a mistake cannot reach it.
 pub const DEFAULT_PORT: u16 = 5432;
+
+/// First major whose servers can do without a Unix-domain socket.
+const SOCKETLESS_SINCE: Major = Major::new(9, 3);
 
 /// `sun_path` holds 108 bytes; the socket's own name takes part of it.
 const LONGEST_SOCKET_DIR: usize = 85;
@@ -60,12 +64,18 @@ pub struct Server {
 impl Cluster {
     /// Starts a server and waits until it takes connections. Its output is appended to `log`.
     pub fn start(self, options: &StartOptions, log: &Path) -> Result<Server, ServerError> {
-        let socket_dir = self.socket_dir()?;
+        let socket_dir = self.socket_dir(options.unix_socket);
+        if let Some(directory) = socket_dir.as_ref().filter(|directory| !directory.exists()) {
+            self.account.create_dir(directory)?;
+        }
         let mut attempt = 1;
         loop {
             let port = options.port.map_or_else(free_port, check_port)?;
-            let child = self.spawn(port, &socket_dir, log)?;
-            let transport = if options.unix_socket { Transport::Unix(socket_dir.clone()) } else { Transport::Tcp };
+            let child = self.spawn(port, socket_dir.as_deref(), log)?;
+            let transport = match &socket_dir {
+                Some(directory) if options.unix_socket => Transport::Unix(directory.clone()),
+                _ => Transport::Tcp,
+            };
             let endpoint = Endpoint { transport, port, user: SUPERUSER.to_owned(), database: DATABASE.to_owned() };
             let mut server = Server { cluster: None, child, endpoint, log: log.to_owned() };
             match server.wait_until_ready(self.build.version) {
@@ -83,7 +93,7 @@ impl Cluster {
         }
     }
 
-    fn spawn(&self, port: u16, socket_dir: &Path, log: &Path) -> Result<Child, ServerError> {
+    fn spawn(&self, port: u16, socket_dir: Option<&Path>, log: &Path) -> Result<Child, ServerError> {
         let open = || -> std::io::Result<(File, File)> {
             let file = File::options().create(true).append(true).open(log)?;
             Ok((file.try_clone()?, file))
@@ -93,24 +103,17 @@ impl Cluster {
         command.arg("-D").arg(&self.directory);
         command.arg("-p").arg(port.to_string());
         command.args(["-c", "listen_addresses=127.0.0.1"]);
-        command.arg("-k").arg(socket_dir);
+        // An empty name means no socket.
+        command.arg("-k").arg(socket_dir.unwrap_or(Path::new("")));
         command.stdin(std::process::Stdio::null()).stdout(stdout).stderr(stderr);
         command.spawn().map_err(|source| ServerError::Spawn { version: self.build.version, source })
     }
 
-    /// The socket lies beside the data directory, or below /tmp when that path is too long for a
-    /// socket's address.
-    fn socket_dir(&self) -> Result<PathBuf, ServerError> {
-        let beside = self.directory.with_extension("sock");
-        let directory = if beside.as_os_str().len() <= LONGEST_SOCKET_DIR {
-            beside
-        } else {
-            std::env::temp_dir().join(format!("regtrack-{}.sock", std::process::id()))
-        };
-        if !directory.exists() {
-            self.account.create_dir(&directory)?;
-        }
-        Ok(directory)
+    /// Where the server's socket goes, if it has one: only when it is asked for, and before 9.3, where
+    /// there is no way to do without.
+    fn socket_dir(&self, wanted: bool) -> Option<PathBuf> {
+        let needed = wanted || self.build.version.major < SOCKETLESS_SINCE;
+        needed.then(|| socket_dir(&self.directory))
     }
 }
 
@@ -190,10 +193,8 @@ impl Server {
     }
 
     fn remove_socket_dir(&self) {
-        let Some(cluster) = &self.cluster else { return };
-        if let Ok(directory) = cluster.socket_dir() {
-            // Fails harmlessly when something else lies in it.
-            let _ = fs::remove_dir(directory);
+        if let Some(cluster) = &self.cluster {
+            remove_socket_dir(&cluster.directory);
         }
     }
 }
@@ -206,6 +207,23 @@ impl Drop for Server {
         }
         self.remove_socket_dir();
     }
+}
+
+/// The directory for the socket of the cluster in `data`: beside it, or below /tmp when that path is too
+/// long for a socket's address. The name depends on `data` only, so that whoever cleans up finds it.
+fn socket_dir(data: &Path) -> PathBuf {
+    let beside = data.with_extension("sock");
+    if beside.as_os_str().len() <= LONGEST_SOCKET_DIR {
+        return beside;
+    }
+    let hash = format!("{:x}", Sha256::digest(data.as_os_str().as_encoded_bytes()));
+    std::env::temp_dir().join(format!("regtrack-{}.sock", &hash[..16]))
+}
+
+/// Removes the directory that a server of the cluster in `data` may have had for its socket.
+pub fn remove_socket_dir(data: &Path) {
+    // Fails harmlessly when there is none, or when something else lies in it.
+    let _ = fs::remove_dir(socket_dir(data));
 }
 
 /// Stops a server that a killed regtrack left in `directory`. Only a process whose command line

@@ -252,7 +252,11 @@ impl Execution<'_> {
     fn record_facts(&mut self, target: &TargetId, facts: &LaunchFacts) -> Result<(), SweepError> {
         if let Some(target) = self.manifest.targets.iter_mut().find(|candidate| candidate.id == *target) {
             target.settings.clone_from(&facts.settings);
-            target.data_digest = Some(facts.data_digest.clone());
+            let earlier = target.data_digest.replace(facts.data_digest.clone());
+            if let Some(expected) = earlier.filter(|earlier| *earlier != facts.data_digest) {
+                let (target, found) = (target.label.clone(), facts.data_digest.clone());
+                return Err(SweepError::OtherRows { target, found, expected });
+            }
         }
         self.manifest.updated_at = Timestamp::now();
         Ok(self.store.write_manifest(&self.manifest)?)

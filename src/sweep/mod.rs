@@ -33,7 +33,7 @@ pub const MANIFEST_FORMAT: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// Ctrl-C, SIGTERM.
-    #[error("interrupted; everything measured so far is kept, and the same command goes on from here")]
+    #[error("interrupted; everything measured so far is kept, and the same command without --fresh goes on from here")]
     Interrupted,
     /// A range without releases.
     #[error("the range '{range}' holds no release")]
@@ -78,6 +78,19 @@ pub enum SweepError {
         path: PathBuf,
         /// What failed first.
         cause: String,
+    },
+    /// A launch loaded other rows than the launches before it.
+    #[error(
+        "{target} was loaded with other rows than in earlier launches of this sweep ({found} instead of \
+        {expected}): begin a new one with --fresh"
+    )]
+    OtherRows {
+        /// The target.
+        target: String,
+        /// Digest of the launch.
+        found: String,
+        /// Digest of the launches before.
+        expected: String,
     },
     /// Not one release could be had.
     #[error("there is no server for any of the releases")]

@@ -141,9 +141,9 @@ fn a_suite_with_an_unknown_field() {
     let sandbox = with_suite("step = 2\n", "step = 2\ncolour = \"red\"\n");
     refused(&sandbox, &["bench", "list", "--suite", "suite.toml"], ERROR).says(str![[r#"
 error: suite.toml is not valid
-  caused by: TOML parse error at line 169, column 1
+  caused by: TOML parse error at line 140, column 1
     |
-169 | colour = "red"
+140 | colour = "red"
     | ^^^^^^
 unknown field `colour`, expected one of `name`, `group`, `step`, `clock`, `range`, `why`, `shape`, `with`, `transaction`, `protocol`, `unit`, `statements`
 

@@ -43,7 +43,7 @@ For more information, try '--help'.
 #[test]
 fn unknown_source() {
     refused(&Sandbox::new(), &["sweep", "16", "--source", "prebuild"], USAGE).says(str![[r#"
-error: invalid value 'prebuild' for '--source <SOURCE>': 'prebuild' is not a source (auto, prebuilt, source, source=PATH, git=PATH or prefix=DIR)
+error: invalid value 'prebuild' for '--source <SOURCE>': 'prebuild' is not a source (auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR)
 
 For more information, try '--help'.
 

@@ -71,7 +71,7 @@ fn a_terminated_sweep_stops_its_server_and_goes_on_later() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("the same command goes on from here"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the same command without --fresh goes on from here"));
     assert!(place.servers().is_empty(), "the server was not stopped before the end");
     let last = place.run(&SWEEP);
     assert!(last.status.success(), "{}", text(&last));
