@@ -453,16 +453,4 @@ mod tests {
         assert!(written.iter().all(|path| path.is_file()));
         assert_eq!(std::fs::read(out.join("downloads/cells.csv")).unwrap().len(), 12_345);
     }
-
-    #[test]
-    #[ignore = "writes sites to look at into the directory that REGTRACK_SITE_PREVIEW names"]
-    fn preview() {
-        let out = PathBuf::from(std::env::var_os("REGTRACK_SITE_PREVIEW").expect("REGTRACK_SITE_PREVIEW is set"));
-        for (name, mut report) in every_report() {
-            for target in &mut report.manifest.targets {
-                target.label = target.version.to_string();
-            }
-            render(&report, &downloads(), &out.join(name.replace(' ', "-"))).unwrap();
-        }
-    }
 }

@@ -95,6 +95,12 @@ pub enum SweepError {
     /// Not one release could be had.
     #[error("there is no server for any of the releases")]
     NoBuilds(#[source] BuildError),
+    /// The base that was asked for could not be had.
+    #[error("there is no server for the base {base}, and without it no ratio; choose another with --base")]
+    NoBase {
+        /// The base.
+        base: String,
+    },
     /// The catalogue refused.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -207,8 +213,7 @@ pub fn open(
     let origin =
         Origin::Measured { profile: prepared.profile.to_owned(), protocol: Box::new(prepared.protocol.clone()) };
     let (id, previous) = locate(store, prepared, &host, fresh)?;
-    // `targets` has one entry per selected release, in the same order.
-    let base = targets[prepared.base].id.clone();
+    let base = base(prepared, &targets)?;
     let mut manifest = SweepManifest {
         format: MANIFEST_FORMAT,
         id,
@@ -232,6 +237,18 @@ pub fn open(
     store.write_manifest(&manifest)?;
     store.set_current(&manifest.id)?;
     Ok(manifest)
+}
+
+/// The target that others are divided by: the one that was asked for, or the oldest that has a build.
+fn base(prepared: &Prepared, targets: &[Target]) -> Result<TargetId, SweepError> {
+    // `targets` has one entry per selected release, in the same order.
+    let wanted = &targets[prepared.base];
+    let oldest_built = || targets.iter().find(|target| target.build.is_some());
+    match wanted.build {
+        None if prepared.base_is_given => Err(SweepError::NoBase { base: wanted.label.clone() }),
+        None => Ok(oldest_built().unwrap_or(wanted).id.clone()),
+        Some(_) => Ok(wanted.id.clone()),
+    }
 }
 
 /// Name and manifest of the newest sweep with this protocol on this machine, or the name for a new

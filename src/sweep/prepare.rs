@@ -51,6 +51,8 @@ pub struct Prepared {
     pub selected: Vec<Selected>,
     /// Index of the base in `selected`.
     pub base: usize,
+    /// Whether the base was asked for, and not just the oldest release.
+    pub base_is_given: bool,
     /// The suite.
     pub suite: Arc<Suite>,
     /// Its definition as text.
@@ -106,6 +108,7 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
     Ok(Prepared {
         selected,
         base,
+        base_is_given: request.base.is_some(),
         suite: Arc::new(suite),
         suite_text,
         config,

@@ -2,7 +2,7 @@
 //! shown, and tried again by the next call.
 
 use regtrack::analysis;
-use regtrack::domain::{Outcome, SliceRecord, Version};
+use regtrack::domain::{HostFingerprint, Outcome, SliceRecord, Version};
 use regtrack::sweep::{self, Event, SweepError};
 
 use super::world::{Act, World};
@@ -168,6 +168,23 @@ fn without_any_build_there_is_no_sweep() {
     let error = sweep::targets(&prepared, &choices, &mut world, &mut |_| ()).unwrap_err();
     assert!(matches!(error, SweepError::NoBuilds(_)), "{error}");
     assert!(lab.store.sweeps().unwrap().is_empty());
+}
+
+#[test]
+fn a_base_without_a_server_is_replaced_by_the_oldest_release_that_has_one_unless_it_was_asked_for() {
+    let (lab, mut world) = (Lab::new(), World::new(1));
+    let mut request = request("16..18", 1, &FEW);
+    let oldest = version(&dry("16..18"), 0);
+    world.unbuildable.insert(oldest);
+    let call = lab.sweep(&mut world, &request);
+    assert_eq!(call.manifest.base, call.manifest.targets[1].id);
+    assert!(lab.report(&call).rows[0].cells[2].relative.is_some());
+
+    request.base = Some("16".to_owned());
+    let prepared = sweep::prepare(&request, lab.catalogue, 8192).unwrap();
+    let targets = call.manifest.targets.clone();
+    let error = sweep::open(&lab.store, &prepared, targets, HostFingerprint::default(), &[], false).unwrap_err();
+    assert!(matches!(&error, SweepError::NoBase { base } if *base == oldest.to_string()), "{error}");
 }
 
 #[test]
