@@ -158,6 +158,7 @@ impl Builder for Builds {
     fn provide(&mut self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         let mut failures = Vec::new();
         for (index, choice) in choices.iter().enumerate() {
+            tracing::debug!(%choice, "getting a server");
             match self.one(choice, say) {
                 Ok(build) => return Ok(build),
                 // A failure that would meet every other choice too.

@@ -113,6 +113,7 @@ impl LiveLaunch<'_> {
             Err(DatasetError::Interrupted { .. }) => return Err(MeasureError::Interrupted),
             other => other?,
         };
+        tracing::debug!(digest, "loaded");
         self.warm_up()?;
         if suite.postwrite_after.contains(&suite.warmup.step) {
             self.postwrite_now()?;
@@ -137,6 +138,7 @@ impl LiveLaunch<'_> {
         self.state.server_starts += 1;
         self.facts.server_start = self.state.server_starts;
         self.facts.settings = settings(&admin)?;
+        tracing::debug!(port = server.endpoint().port, starts = self.state.server_starts, "server is up");
         self.running = Some(Running { server, admin });
         self.save_state()
     }
@@ -174,6 +176,7 @@ impl LiveLaunch<'_> {
     }
 
     fn postwrite_now(&mut self) -> Result<(), MeasureError> {
+        tracing::debug!("postwrite");
         let begin = Instant::now();
         let table = &self.spec.suite.dataset.table;
         let cleanup = if self.spec.build.version.major >= INDEX_CLEANUP_SINCE { ", INDEX_CLEANUP ON" } else { "" };

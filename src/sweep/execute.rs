@@ -52,6 +52,7 @@ pub fn execute(plan: &SweepPlan, bench: &mut dyn Bench, execution: &mut Executio
         let target = execution.label(&launch.target);
         let (number, of, block) = (index + 1, plan.launches.len(), launch.block);
         (execution.events)(Event::LaunchStarted { number, of, block, target });
+        let _span = tracing::info_span!("launch", name = launch.name).entered();
         let mut walk = LaunchWalk { plan: launch, execution, walked: &mut walked };
         walk.run(bench)?;
     }
@@ -126,9 +127,11 @@ impl LaunchWalk<'_, '_> {
         let target = self.execution.label(&self.plan.target);
         let (name, seconds) = (microbenchmark.name.clone(), self.execution.slice_seconds(microbenchmark));
         (self.execution.events)(Event::SliceStarted { target, microbenchmark: name, seconds });
+        let _span = tracing::info_span!("slice", name = microbenchmark.name).entered();
         match launch.measure(microbenchmark) {
             Ok((started_at, measurement)) => {
                 let rate = self.execution.rate(microbenchmark, &measurement);
+                tracing::debug!(rate, events = measurement.events, seconds = measurement.seconds, "measured");
                 let server_start = launch.facts().server_start;
                 self.store(microbenchmark, server_start, started_at, Outcome::Measured(Box::new(measurement)))?;
                 (self.execution.events)(Event::SliceDone { rate, unit: microbenchmark.unit });
