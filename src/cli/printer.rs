@@ -67,5 +67,10 @@ pub(super) fn start_log(verbose: u8) {
     let default = if verbose > 1 { "regtrack=debug,warn" } else { "warn" };
     let filter = EnvFilter::try_from_env("REGTRACK_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     // Fails only when a log is running already, as in tests.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).without_time().try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .without_time()
+        .try_init();
 }

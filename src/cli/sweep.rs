@@ -355,6 +355,12 @@ fn measure_all(
 
     let host = measure::fingerprint(&place.clusters);
     let manifest = sweep::open(&place.store, prepared, targets, host, arguments, args.fresh)?;
+    let wanted_base = &manifest.targets[prepared.base];
+    if let Some(base) = manifest.targets.iter().find(|target| target.id == manifest.base && target.id != wanted_base.id)
+    {
+        printer
+            .say(&format!("note: without a server for {}, ratios are relative to {}", wanted_base.label, base.label));
+    }
     let stored = sweep::measured(&place.store.slices(&manifest.id)?);
     let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
     let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
