@@ -136,6 +136,13 @@ impl Cache {
         build.program("postgres").is_file().then_some(build)
     }
 
+    /// Removes a finished build. First the file that makes it one, so that half a tree is never taken for it.
+    pub(super) fn discard(build: &Build) -> Result<(), BuildError> {
+        let file = build.prefix.join(BUILD_FILE);
+        fs::remove_file(&file).map_err(io("remove", &file))?;
+        remove_if_there(&build.prefix)
+    }
+
     /// A fresh work directory under `name`. Waits while another process has it.
     pub(super) fn claim(&self, name: &str, say: &mut dyn FnMut(&str)) -> Result<Claim, BuildError> {
         let path = self.lock_path(name);

@@ -193,6 +193,18 @@ pub enum BuildError {
         /// What it says.
         text: String,
     },
+    /// A fix-up of the catalogue does not fit the source.
+    #[error("the fix-up '{fixup}' does not fit {version}: {} {problem}", file.display())]
+    Fixup {
+        /// Its name.
+        fixup: String,
+        /// Version of the source.
+        version: Version,
+        /// The file it edits.
+        file: PathBuf,
+        /// What is wrong with the file.
+        problem: String,
+    },
     /// A step of a compile failed.
     #[error("{version}: {step} failed: {reason} (full log: {})", log.display())]
     Step {

@@ -43,10 +43,10 @@ fn stamp(repository: &Path, version: Version) -> Result<Option<String>, BuildErr
     Ok(stamps(repository, &version.to_string())?.into_iter().next().map(|(_, commit)| commit))
 }
 
-/// The newest minor of `major` that a commit stamped, with the commit.
-fn newest_stamp(repository: &Path, major: Major) -> Result<Option<(u16, String)>, BuildError> {
-    let stamps = stamps(repository, &format!("{major}.[0-9]+"))?;
-    Ok(stamps.into_iter().filter_map(|(version, commit)| Some((minor(&version)?, commit))).max())
+/// The newest version of `major` that a commit stamped, with the commit.
+fn newest_stamp(repository: &Path, major: Major) -> Result<Option<(Version, String)>, BuildError> {
+    let stamps = stamps(repository, &format!("{major}(.|alpha|beta|rc)[0-9]+"))?;
+    Ok(stamps.into_iter().filter_map(|(version, commit)| Some((version.parse().ok()?, commit))).max())
 }
 
 /// Versions and commits of the subjects `Stamp <version>.`, newest commit first. The dots in `pattern`
@@ -62,19 +62,21 @@ fn stamps(repository: &Path, pattern: &str) -> Result<Vec<(String, String)>, Bui
     Ok(text.lines().filter_map(stamp).collect())
 }
 
-/// The newest minor of a release's major that has a tag, with the commit.
-fn newest_tag(repository: &Path, release: &Release) -> Result<Option<(u16, String)>, BuildError> {
+/// The newest version of a release's major that has a tag, with the commit.
+fn newest_tag(repository: &Path, release: &Release) -> Result<Option<(Version, String)>, BuildError> {
     let Some((series, _)) = release.tag.rsplit_once('_') else { return Ok(None) };
     let text = git(repository, &["tag", "--list", &format!("{series}_*")]);
     let text = text.map_err(failed(repository, "list tags"))?;
-    let numbered = |tag: &str| Some((tag.rsplit_once('_')?.1.parse::<u16>().ok()?, tag.to_owned()));
-    let Some((number, tag)) = text.lines().filter_map(numbered).max() else { return Ok(None) };
-    Ok(commit(repository, &format!("refs/tags/{tag}"))?.map(|commit| (number, commit)))
+    let tagged = |tag: &str| Some((tagged_version(release.version.major, tag)?, tag.to_owned()));
+    let Some((version, tag)) = text.lines().filter_map(tagged).max() else { return Ok(None) };
+    Ok(commit(repository, &format!("refs/tags/{tag}"))?.map(|commit| (version, commit)))
 }
 
-/// The minor's number in `17.5` or `9.6.24`.
-fn minor(version: &str) -> Option<u16> {
-    version.rsplit_once('.')?.1.parse().ok()
+/// The version in the last part of a tag: that of `REL_17_5` is 17.5, that of `REL_19_BETA3` is 19beta3.
+fn tagged_version(major: Major, tag: &str) -> Option<Version> {
+    let (_, last) = tag.rsplit_once('_')?;
+    let joint = if last.starts_with(|first: char| first.is_ascii_digit()) { "." } else { "" };
+    format!("{major}{joint}{}", last.to_ascii_lowercase()).parse().ok()
 }
 
 /// Writes the files of a commit as a tar archive.
@@ -151,6 +153,22 @@ mod tests {
         let newest = release_commit(home.path(), &release("17.7", "REL_17_7"), true).unwrap();
         assert_eq!(newest, by_stamp);
         assert!(error.contains("REL_17_7") && error.contains("Stamp 17.7."), "{error}");
+    }
+
+    #[test]
+    fn the_newest_of_a_major_in_beta_is_its_last_pre_release() {
+        let home = tempfile::tempdir().unwrap();
+        sh(
+            home.path(),
+            "git init -q -b master . && echo 1 >f && git add f && git commit -qm 'Stamp 19beta1.' && git tag REL_19_BETA1
+             echo 2 >f && git commit -qam 'Stamp 19beta2.' && echo 3 >f && git commit -qam 'Stamp 18.3.'",
+        );
+        let newest = release_commit(home.path(), &release("19rc1", "REL_19_RC1"), true).unwrap();
+        assert_eq!(newest, resolve(home.path(), "master~1").unwrap());
+        for (tag, version) in [("REL_19_BETA3", Some("19beta3")), ("REL_19_2", Some("19.2")), ("REL_19_STABLE", None)] {
+            let found = tagged_version(Major::new(19, 0), tag).map(|version| version.to_string());
+            assert_eq!(found.as_deref(), version, "{tag}");
+        }
     }
 
     #[test]

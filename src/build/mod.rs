@@ -8,22 +8,25 @@ mod cache;
 mod download;
 mod error;
 mod fingerprint;
+mod fixups;
 mod git;
 mod installed;
 mod plan;
 mod prebuilt;
 mod programs;
+mod proof;
 mod source;
 mod unpack;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::domain::{Build, Release, Source, Version};
+use crate::domain::{Build, Fixup, Release, Source, Version};
 
 use cache::Cache;
 pub use error::BuildError;
 use error::one_line;
+pub use proof::Proof;
 use source::{Origin, Recipe};
 
 /// Where the official source archives are published.
@@ -38,6 +41,8 @@ pub struct Request {
     pub floating: bool,
     /// The newest release of the same major that has a prebuilt package, for floating requests.
     pub prebuilt_fallback: Option<Release>,
+    /// What releases of its major need in order to compile.
+    pub fixups: Vec<Fixup>,
 }
 
 impl Request {
@@ -74,13 +79,20 @@ pub enum Choice {
         instead_of: Option<Version>,
     },
     /// Compile the official archive.
-    Archive(Release),
+    Archive {
+        /// The release.
+        release: Release,
+        /// What releases of its major need.
+        fixups: Vec<Fixup>,
+    },
     /// Compile the archive or directory that the person named.
     Path {
         /// The release it should hold.
         release: Release,
         /// Whether another minor of the same major will do.
         floating: bool,
+        /// What releases of its major need.
+        fixups: Vec<Fixup>,
     },
     /// Compile a commit of the repository that the person named.
     Git {
@@ -90,6 +102,8 @@ pub enum Choice {
         floating: bool,
         /// The commit, tag or branch, when it is not to be found by the release.
         revision: Option<String>,
+        /// What releases of its major need.
+        fixups: Vec<Fixup>,
     },
     /// Use the prefix that the person named.
     Prefix {
@@ -105,7 +119,7 @@ impl Choice {
     #[must_use]
     pub fn release(&self) -> &Release {
         match self {
-            Self::Archive(release)
+            Self::Archive { release, .. }
             | Self::Git { release, .. }
             | Self::Prebuilt { release, .. }
             | Self::Path { release, .. }
@@ -119,7 +133,7 @@ impl fmt::Display for Choice {
         let version = self.release().version;
         match self {
             Self::Prebuilt { .. } => write!(f, "prebuilt {version}"),
-            Self::Archive(_) | Self::Path { .. } => write!(f, "source {version}"),
+            Self::Archive { .. } | Self::Path { .. } => write!(f, "source {version}"),
             Self::Git { revision: Some(revision), .. } => write!(f, "git {} at {revision}", version.major),
             Self::Git { floating: true, .. } => write!(f, "git {}", version.major),
             Self::Git { .. } => write!(f, "git {version}"),
@@ -198,23 +212,24 @@ impl Builds {
                 }
                 Ok(build)
             }
-            Choice::Archive(release) => self.archive(release, say),
-            Choice::Path { release, floating } => {
+            Choice::Archive { release, fixups } => self.archive(release, fixups, say),
+            Choice::Path { release, floating, fixups } => {
                 let path = self.named_path()?;
                 let wanted = Wanted { version: release.version, floating: *floating };
                 let origin = source::find(&path, wanted, release)?;
-                self.compile(&origin, wanted, say)
+                self.compile(&origin, wanted, fixups, say)
             }
-            Choice::Git { release, floating, revision } => {
+            Choice::Git { release, floating, revision, fixups } => {
                 let repository = self.named_path()?;
                 let wanted = Wanted { version: release.version, floating: *floating };
                 if let Some(revision) = revision {
                     let commit = git::resolve(&repository, revision)?;
                     // A commit between two releases reports the version of the one before it.
-                    return self.commit(&repository, &commit, Wanted { floating: true, ..wanted }, say);
+                    let origin = Origin::Commit { repository, commit };
+                    return self.compile(&origin, Wanted { floating: true, ..wanted }, fixups, say);
                 }
                 let commit = git::release_commit(&repository, release, *floating)?;
-                self.commit(&repository, &commit, wanted, say)
+                self.compile(&Origin::Commit { repository, commit }, wanted, fixups, say)
             }
             Choice::Prefix { release, floating } => {
                 let wanted = Wanted { version: release.version, floating: *floating };
@@ -232,7 +247,7 @@ impl Builds {
     }
 
     /// Compiles the official archive; downloads it unless it, or its build, is in the cache.
-    fn archive(&mut self, release: &Release, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+    fn archive(&mut self, release: &Release, fixups: &[Fixup], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         let base = self.options.archive_url.clone();
         let cache = self.cache()?;
         let file = cache.archive(&release.archive);
@@ -241,24 +256,19 @@ impl Builds {
             Some(sha256) => sha256.clone(),
             None => download::archive(cache, &base, release, say)?,
         };
-        self.compile_with(&Origin::Archive { file, sha256 }, Wanted::exactly(release), say, |cache, say| {
+        self.compile_with(&Origin::Archive { file, sha256 }, Wanted::exactly(release), fixups, say, |cache, say| {
             download::archive(cache, &base, release, say).map(drop)
         })
     }
 
-    fn commit(
+    fn compile(
         &mut self,
-        repository: &Path,
-        commit: &str,
+        origin: &Origin,
         wanted: Wanted,
+        fixups: &[Fixup],
         say: &mut dyn FnMut(&str),
     ) -> Result<Build, BuildError> {
-        let origin = Origin::Commit { repository: repository.to_owned(), commit: commit.to_owned() };
-        self.compile(&origin, wanted, say)
-    }
-
-    fn compile(&mut self, origin: &Origin, wanted: Wanted, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
-        self.compile_with(origin, wanted, say, |_, _| Ok(()))
+        self.compile_with(origin, wanted, fixups, say, |_, _| Ok(()))
     }
 
     /// Compiles `origin` unless its build is in the cache; `fetch` brings the source in first.
@@ -266,17 +276,21 @@ impl Builds {
         &mut self,
         origin: &Origin,
         wanted: Wanted,
+        fixups: &[Fixup],
         say: &mut dyn FnMut(&str),
         fetch: impl FnOnce(&Cache, &mut dyn FnMut(&str)) -> Result<(), BuildError>,
     ) -> Result<Build, BuildError> {
         let jobs = self.options.jobs;
         let recipe = filled(&mut self.recipe, Recipe::detect)?;
         let cache = filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))?;
-        let key = cache::key(&[&origin.identity(), &recipe.identity()]);
+        // Another minor may turn out to be in the source, so what only that one needs counts too.
+        let fixups: Vec<Fixup> =
+            fixups.iter().filter(|fixup| wanted.floating || fixup.covers(wanted.version)).cloned().collect();
+        let key = cache::key(&[&origin.identity(), &(recipe.identity() + &fixups::identity(&fixups))]);
         let build = cache.provide(&key, say, |claim, say| {
             cache.require_space(source::SPACE)?;
             fetch(cache, say)?;
-            source::make(&source::Job { origin, wanted, recipe, jobs, key: &key, cache, claim }, say)
+            source::make(&source::Job { origin, wanted, fixups: &fixups, recipe, jobs, key: &key, cache, claim }, say)
         })?;
         wanted.check(build.version, &origin.to_string())?;
         Ok(build)
@@ -330,6 +344,8 @@ impl fmt::Display for Wanted {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::fingerprint::tests::program;
     use super::*;
 

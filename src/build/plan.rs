@@ -25,12 +25,15 @@ pub(super) fn choices(
         }
         Source::Archive => {
             require("compiling PostgreSQL", &missing_for_compiling(need_generators(requests), here))?;
-            Ok(requests.iter().map(|request| vec![Choice::Archive(request.release.clone())]).collect())
+            Ok(requests.iter().map(|request| vec![request.archive_choice()]).collect())
         }
         Source::Path(_) => {
             require("compiling PostgreSQL", &missing_for_compiling(need_generators(requests), here))?;
-            let path =
-                |request: &Request| Choice::Path { release: request.release.clone(), floating: request.floating };
+            let path = |request: &Request| Choice::Path {
+                release: request.release.clone(),
+                floating: request.floating,
+                fixups: request.fixups.clone(),
+            };
             Ok(requests.iter().map(|request| vec![path(request)]).collect())
         }
         Source::Git { revision, .. } => {
@@ -41,6 +44,7 @@ pub(super) fn choices(
                 release: request.release.clone(),
                 floating: request.floating,
                 revision: revision.clone(),
+                fixups: request.fixups.clone(),
             };
             Ok(requests.iter().map(|request| vec![commit(request)]).collect())
         }
@@ -63,7 +67,7 @@ fn auto(requests: &[Request], here: &dyn Fn(&str) -> bool) -> Result<Vec<Vec<Cho
     let prebuilt_first = requests.iter().all(|request| request.prebuilt().is_some());
     let choices = |request: &Request| {
         let prebuilt = request.prebuilt_choice().filter(|_| prebuilt_lacks.is_none());
-        let source = source_lacks.is_empty().then(|| Choice::Archive(request.release.clone()));
+        let source = source_lacks.is_empty().then(|| request.archive_choice());
         let order = if prebuilt_first { [prebuilt, source] } else { [source, prebuilt] };
         let choices: Vec<Choice> = order.into_iter().flatten().collect();
         if choices.is_empty() {
@@ -79,6 +83,10 @@ fn auto(requests: &[Request], here: &dyn Fn(&str) -> bool) -> Result<Vec<Vec<Cho
 }
 
 impl Request {
+    fn archive_choice(&self) -> Choice {
+        Choice::Archive { release: self.release.clone(), fixups: self.fixups.clone() }
+    }
+
     fn prebuilt_choice(&self) -> Option<Choice> {
         let release = self.prebuilt()?.clone();
         let instead_of = (release.version != self.release.version).then_some(self.release.version);
@@ -125,12 +133,12 @@ mod tests {
     }
 
     fn exact(version: &str, prebuilt: Option<&str>) -> Request {
-        Request { release: release(version, prebuilt), floating: false, prebuilt_fallback: None }
+        Request { release: release(version, prebuilt), floating: false, prebuilt_fallback: None, fixups: Vec::new() }
     }
 
     fn floating_18() -> Request {
         let fallback = Some(release("18.4", Some("18.4.0-beta.17")));
-        Request { release: release("18.6", None), floating: true, prebuilt_fallback: fallback }
+        Request { release: release("18.6", None), floating: true, prebuilt_fallback: fallback, fixups: Vec::new() }
     }
 
     fn plan(source: &Source, requests: &[Request], programs: &[&str]) -> Result<Vec<String>, BuildError> {

@@ -15,14 +15,14 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
-use crate::domain::{Provenance, Release, Version};
+use crate::domain::{Fixup, Provenance, Release, TreeKind, Version};
 use crate::process;
 
 use super::cache::{Cache, Claim};
 use super::error::{BuildError, io};
 use super::fingerprint::{self, sha256_file};
 use super::programs::{self, COMPILERS, GENERATORS};
-use super::{Wanted, git, unpack};
+use super::{Wanted, fixups, git, unpack};
 
 /// Disk space that a compile takes, in bytes.
 pub(super) const SPACE: u64 = 1500 << 20;
@@ -307,6 +307,8 @@ pub(super) struct Job<'a> {
     pub(super) origin: &'a Origin,
     /// The version that the source must have, if that matters.
     pub(super) wanted: Wanted,
+    /// Those that this source may need.
+    pub(super) fixups: &'a [Fixup],
     pub(super) recipe: &'a Recipe,
     pub(super) jobs: usize,
     pub(super) key: &'a str,
@@ -326,7 +328,8 @@ pub(super) fn make(job: &Job, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, Pro
     let tree = job.origin.bring(&job.claim.directory().join("source"))?;
     let version = tree_version(&tree)?;
     job.wanted.check(version, &job.origin.to_string())?;
-    if !tree.join("src/backend/parser/gram.c").is_file() {
+    let kind = tree_kind(&tree);
+    if kind == TreeKind::Git {
         let missing: Vec<&str> = GENERATORS.into_iter().filter(|name| !programs::on_path(name)).collect();
         programs::require(&format!("compiling {version}"), &missing)?;
     }
@@ -335,9 +338,14 @@ pub(super) fn make(job: &Job, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, Pro
     say(&format!("compiling {version} from {} (log: {})", job.origin, log.display()));
 
     let steps = Steps { tree: &tree, version, log: &log };
+    let fixups: Vec<&Fixup> = job.fixups.iter().filter(|fixup| fixup.applies(version, kind)).collect();
+    for fixup in &fixups {
+        steps.append_to_log(format!("fix-up {}: {}\n", fixup.name, fixup.why).as_bytes())?;
+        fixups::edit(fixup, version, &tree)?;
+    }
     let stage = job.claim.directory().join("stage");
     let jobs = format!("-j{}", job.jobs.max(1));
-    steps.configure(job.recipe, &prefix)?;
+    steps.configure(job.recipe, &fixups, &prefix)?;
     if steps.generates_headers()? {
         // The top-level makefile does this first: parts that are made in parallel rely on it.
         steps.make(&["-C", "src/backend", "generated-headers", &jobs])?;
@@ -350,6 +358,10 @@ pub(super) fn make(job: &Job, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, Pro
     let installed = stage.join(prefix.strip_prefix("/").unwrap_or(&prefix));
     steps.check_complete(&installed)?;
     Ok((installed, job.origin.provenance()))
+}
+
+fn tree_kind(tree: &Path) -> TreeKind {
+    if tree.join("src/backend/parser/gram.c").is_file() { TreeKind::Archive } else { TreeKind::Git }
 }
 
 /// The version that a source tree states in `configure`, which every PostgreSQL has.
@@ -371,7 +383,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn configure(&self, recipe: &Recipe, prefix: &Path) -> Result<(), BuildError> {
+    fn configure(&self, recipe: &Recipe, fixups: &[&Fixup], prefix: &Path) -> Result<(), BuildError> {
         if self.tree.join("config.status").is_file() {
             // A copy of a tree that somebody has configured in their own way.
             self.make(&["distclean"])?;
@@ -383,7 +395,9 @@ impl Steps<'_> {
             arguments.push("--without-icu".to_owned());
         }
         arguments.push(format!("CC={}", recipe.compiler));
-        arguments.push(format!("CFLAGS={}", recipe.cflags));
+        let cflags = std::iter::once(&recipe.cflags).chain(fixups.iter().flat_map(|fixup| &fixup.cflags));
+        arguments.push(format!("CFLAGS={}", cflags.map(String::as_str).collect::<Vec<_>>().join(" ")));
+        arguments.extend(fixups.iter().flat_map(|fixup| fixup.configure.clone()));
         self.append_to_log(format!("./configure {arguments:?}\n").as_bytes())?;
         let result = self.run("configure", clean("./configure").args(&arguments), CONFIGURE_DEADLINE);
         if result.is_err()
@@ -533,7 +547,8 @@ mod tests {
         let recipe = Recipe { compiler: "cc", compiler_version: String::new(), cflags: String::new() };
         let claim = cache.claim("k", &mut |_| {}).unwrap();
         let (recipe, origin) = (&recipe, &origin);
-        let job = Job { origin, wanted: expected, recipe, jobs: 1, key: "k", cache: &cache, claim: &claim };
+        let job =
+            Job { origin, wanted: expected, fixups: &[], recipe, jobs: 1, key: "k", cache: &cache, claim: &claim };
         make(&job, &mut |_| {}).map(drop).unwrap_err()
     }
 

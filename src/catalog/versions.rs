@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use include_dir::{Dir, include_dir};
 use jiff::civil::Date;
 
 use super::CatalogError;
-use crate::domain::{Bound, Major, MajorRelease, Minor, Release, ReleaseRange, Term, Version};
+use crate::domain::{Bound, Fixup, Major, MajorRelease, Minor, Release, ReleaseRange, Term, Version};
 
 static BUILTIN: Dir = include_dir!("$CARGO_MANIFEST_DIR/versions");
 
@@ -62,6 +62,14 @@ pub enum ManifestProblem {
         found: String,
         /// What it should be.
         expected: String,
+    },
+    /// A fix-up that cannot be meant.
+    #[error("the fix-up '{name}' {problem}")]
+    Fixup {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// A sha256 that is not 64 lower-case hex digits.
     #[error("{version} has a sha256 that is not 64 lower-case hex digits")]
@@ -140,6 +148,12 @@ impl Catalogue {
             version,
             nearest: nearest_versions(version, releases).iter().map(ToString::to_string).collect(),
         })
+    }
+
+    /// What releases of a major need to compile with a current toolchain.
+    #[must_use]
+    pub fn fixups(&self, major: Major) -> &[Fixup] {
+        self.majors.iter().find(|candidate| candidate.major == major).map_or(&[], |major| &major.fixups)
     }
 
     /// The latest release of a major, or its latest pre-release when it has no release yet.
@@ -282,6 +296,7 @@ fn check(major: &MajorRelease, path: &Path) -> Result<(), ManifestProblem> {
             return Err(ManifestProblem::Order { version: release.version, after: before.version });
         }
     }
+    check_fixups(major)?;
     let mut latest = None;
     for release in &major.releases {
         match release.date {
@@ -293,6 +308,64 @@ fn check(major: &MajorRelease, path: &Path) -> Result<(), ManifestProblem> {
         }
     }
     Ok(())
+}
+
+fn check_fixups(major: &MajorRelease) -> Result<(), ManifestProblem> {
+    for (index, fixup) in major.fixups.iter().enumerate() {
+        let earlier = &major.fixups[..index];
+        let problem = if earlier.iter().any(|other| other.name == fixup.name) {
+            Some("is there twice".to_owned())
+        } else {
+            fixup_problem(fixup, major.major)
+        };
+        if let Some(problem) = problem {
+            return Err(ManifestProblem::Fixup { name: fixup.name.clone(), problem });
+        }
+    }
+    Ok(())
+}
+
+fn fixup_problem(fixup: &Fixup, major: Major) -> Option<String> {
+    let Fixup { name, why, from, to, only: _, cflags, configure, edits } = fixup;
+    let is_word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let foreign = [from, to].into_iter().flatten().find(|version| version.major != major);
+    // What the recipe itself decides, for all versions alike.
+    let decided = |argument: &&String| ["--prefix", "CC=", "CFLAGS="].iter().any(|start| argument.starts_with(start));
+    let is_argument = |argument: &String| argument.starts_with("--") || argument.contains('=');
+    if !is_word {
+        return Some("needs a name of letters, digits and hyphens".to_owned());
+    }
+    if why.trim().is_empty() || why.contains('\n') {
+        return Some("needs a `why` of one line".to_owned());
+    }
+    if let Some(version) = foreign {
+        return Some(format!("names {version}, which does not belong to major {major}"));
+    }
+    if from.zip(*to).is_some_and(|(from, to)| from > to) {
+        return Some("ends before it begins".to_owned());
+    }
+    if cflags.is_empty() && configure.is_empty() && edits.is_empty() {
+        return Some("does nothing; give it cflags, configure or [[fixup.edit]]".to_owned());
+    }
+    if let Some(flag) = cflags.iter().find(|flag| !flag.starts_with('-') || flag.contains(char::is_whitespace)) {
+        return Some(format!("has the compiler flag '{flag}'; write one flag with its hyphen"));
+    }
+    if let Some(argument) = configure.iter().find(|argument| !is_argument(argument)) {
+        return Some(format!("has the configure argument '{argument}'; write --option or NAME=value"));
+    }
+    if let Some(argument) = configure.iter().find(decided) {
+        return Some(format!("has the configure argument '{argument}', which is the same for all versions"));
+    }
+    edits.iter().find_map(|edit| {
+        let is_inside = edit.file.components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_inside || edit.file.as_os_str().is_empty() {
+            Some(format!("edits '{}'; write a path below the top of the source tree", edit.file.display()))
+        } else if edit.find.is_empty() || edit.find == edit.replace {
+            Some(format!("changes nothing in {}", edit.file.display()))
+        } else {
+            None
+        }
+    })
 }
 
 fn check_release(release: &Release, major: Major) -> Result<(), ManifestProblem> {
@@ -399,6 +472,7 @@ mod tests {
             first_release: None,
             end_of_life: None,
             newer,
+            fixups: Vec::new(),
             releases: releases.iter().map(|version| release(version)).collect(),
         };
         Catalogue {
@@ -498,6 +572,42 @@ mod tests {
         fs::remove_file(&file).unwrap();
         let message = Catalogue::load(dir.path()).unwrap_err().to_string();
         assert!(message.starts_with("there is no <major>.toml in "), "{message}");
+    }
+
+    #[test]
+    fn fixups_are_read_and_their_mistakes_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("17.toml");
+        let load = |fixup: &str| {
+            let release = "[[release]]\nversion = '17.0'\ntag = 'REL_17_0'\narchive = 'postgresql-17.0.tar.bz2'\n";
+            fs::write(&file, format!("major = '17'\n{fixup}\n{release}")).unwrap();
+            Catalogue::load(dir.path())
+        };
+        let head = "[[fixup]]\nname = 'a-b'\nwhy = 'c'";
+        let edit = |file: &str, find: &str| format!("[[fixup.edit]]\nfile = '{file}'\nfind = '{find}'\nreplace = 'y'");
+        let good = format!("{head}\nto = '17.0'\ncflags = ['-fx']\n{}", edit("src/x.c", "x"));
+        let catalogue = load(&good).unwrap();
+        assert_eq!(catalogue.fixups(Major::new(17, 0))[0].edits[0].find, "x");
+        assert!(catalogue.fixups(Major::new(16, 0)).is_empty());
+        for (text, expected) in [
+            ("[[fixup]]\nname = 'a b'\nwhy = 'c'".to_owned(), "'a b' needs a name of letters, digits and hyphens"),
+            ("[[fixup]]\nname = 'a'\nwhy = ''".to_owned(), "'a' needs a `why` of one line"),
+            (head.to_owned(), "'a-b' does nothing; give it cflags, configure or [[fixup.edit]]"),
+            (format!("{head}\nfrom = '16.1'"), "names 16.1, which does not belong to major 17"),
+            (format!("{head}\nfrom = '17.2'\nto = '17.1'"), "'a-b' ends before it begins"),
+            (format!("{head}\ncflags = ['-a -b']"), "has the compiler flag '-a -b'; write one flag with its hyphen"),
+            (format!("{head}\nconfigure = ['x']"), "has the configure argument 'x'; write --option or NAME=value"),
+            (format!("{head}\nconfigure = ['CC=x']"), "argument 'CC=x', which is the same for all versions"),
+            (format!("{head}\n{}", edit("../x", "x")), "edits '../x'; write a path below the top of the source tree"),
+            (format!("{head}\n{}", edit("/x", "x")), "edits '/x'; write a path below the top of the source tree"),
+            (format!("{head}\n{}", edit("x", "y")), "'a-b' changes nothing in x"),
+            (format!("{good}\n{good}"), "'a-b' is there twice"),
+            (format!("{head}\nflags = ['-x']"), "17.toml is not valid"),
+            (format!("{head}\nonly = 'tarball'"), "17.toml is not valid"),
+        ] {
+            let message = load(&text).unwrap_err().to_string();
+            assert!(message.ends_with(expected), "{text}\n  gives    {message}\n  expected {expected}");
+        }
     }
 
     #[test]

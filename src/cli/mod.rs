@@ -1,12 +1,14 @@
 //! The command line: arguments, printing, exit codes. Parse → settings → command.
 
 mod bench;
+mod build;
 mod compare;
 mod import;
 mod printer;
 mod progress;
 mod report;
 mod results;
+mod servers;
 mod status;
 mod sweep;
 pub mod tables;
@@ -29,6 +31,7 @@ use printer::Printer;
     after_help = "Examples:
   regtrack sweep 16..18 --profile quick      measure three releases and write a site
   regtrack compare 16 18                     group summaries and all 42 ratios
+  regtrack build 9.0..18 --source source     compile a server of every major and try it
   regtrack versions 9.0..18                  what can be measured
   regtrack bench list                        what is measured"
 )]
@@ -57,6 +60,8 @@ struct Global {
 enum Command {
     /// Measure every release of a range and compare it with a base
     Sweep(Box<sweep::SweepArgs>),
+    /// Get or compile a server of every release of a range, and prove that it works
+    Build(Box<build::BuildArgs>),
     /// Compare two releases of a sweep
     Compare(compare::CompareArgs),
     /// Print the tables of a sweep, or write its site
@@ -76,8 +81,8 @@ enum Command {
 enum Failure {
     /// The person or the environment.
     Error(anyhow::Error),
-    /// Some cells could not be measured; everything else was done.
-    FailedCells,
+    /// Some cells could not be measured, or some servers not be had; everything else was done.
+    Incomplete,
     /// Ctrl-C or SIGTERM.
     Interrupted(anyhow::Error),
 }
@@ -91,7 +96,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 /// Exit codes; documented in the README.
 mod exit {
     pub(super) const ERROR: u8 = 1;
-    pub(super) const FAILED_CELLS: u8 = 3;
+    pub(super) const INCOMPLETE: u8 = 3;
     pub(super) const INTERRUPTED: u8 = 130;
 }
 
@@ -104,7 +109,7 @@ pub fn main() -> ExitCode {
     printer::start_log(cli.global.verbose);
     match run(cli, printer) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::FailedCells) => ExitCode::from(exit::FAILED_CELLS),
+        Err(Failure::Incomplete) => ExitCode::from(exit::INCOMPLETE),
         Err(Failure::Interrupted(error)) => {
             printer.error(&error);
             ExitCode::from(exit::INTERRUPTED)
@@ -120,6 +125,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
         Command::Sweep(args) => sweep::run(*args, &global, printer),
+        Command::Build(args) => build::run(&args, printer),
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),

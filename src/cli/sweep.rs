@@ -12,11 +12,12 @@ use sha2::{Digest, Sha256};
 use super::printer::Printer;
 use super::progress::Progress;
 use super::results::Results;
+use super::servers::{self, ServerArgs, absolute, watch_signals};
 use super::{Cli, Command, Failure, Global, tables};
-use crate::build::{self, Builder as _, Builds, Choice, Request};
+use crate::build::{Builder as _, Builds, Choice};
 use crate::catalog;
 use crate::catalog::versions::Catalogue;
-use crate::domain::{ReleaseRange, Source, SweepManifest, Target, TargetId};
+use crate::domain::{ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
@@ -27,7 +28,7 @@ use crate::sweep::profile::{self, PROFILES, Profile};
 use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest};
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
-const SMOKE: &str = "smoke";
+pub(super) const SMOKE: &str = "smoke";
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
@@ -46,9 +47,8 @@ pub(super) struct SweepArgs {
     /// Only microbenchmarks that match; `*` and `?` are wildcards; may be repeated
     #[arg(long = "bench", value_name = "GLOB", requires = "range")]
     benches: Vec<String>,
-    /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR
-    #[arg(long, default_value_t, requires = "range")]
-    source: Source,
+    #[command(flatten)]
+    servers: ServerArgs,
     /// Configuration set: a name, or a directory (write ./NAME)
     #[arg(long, value_name = "NAME", requires = "range")]
     config: Option<String>,
@@ -79,9 +79,6 @@ pub(super) struct SweepArgs {
     /// Port for the servers [default: a free one]
     #[arg(long, value_parser = parse_port, requires = "range")]
     port: Option<u16>,
-    /// Account for the servers when regtrack is root [default: postgres, else nobody]
-    #[arg(long, value_name = "ACCOUNT", env = "REGTRACK_RUN_AS")]
-    run_as: Option<String>,
     /// Begin a new sweep instead of continuing the last one with these numbers
     #[arg(long)]
     fresh: bool,
@@ -91,18 +88,9 @@ pub(super) struct SweepArgs {
     /// Directory of the site [default: public]
     #[arg(long, value_name = "DIR", env = "REGTRACK_SITE")]
     site: Option<PathBuf>,
-    /// Directory of the builds [default: the user's cache directory; for root /var/cache/regtrack]
-    #[arg(long, value_name = "DIR", env = "REGTRACK_CACHE")]
-    cache: Option<PathBuf>,
     /// Directory of the servers' data while they run [default: below the results]
     #[arg(long, value_name = "DIR", env = "REGTRACK_CLUSTERS")]
     clusters: Option<PathBuf>,
-    /// Base URL of PostgreSQL's source archives
-    #[arg(long, value_name = "URL", env = "REGTRACK_ARCHIVE_URL", default_value = build::ARCHIVE_URL)]
-    archive_url: String,
-    /// Parallel compile jobs [default: one per CPU]
-    #[arg(long, requires = "range")]
-    jobs: Option<usize>,
 }
 
 pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
@@ -116,17 +104,9 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
     site::check(&site_dir)?;
     let catalogue = Catalogue::builtin()?;
     let prepared = sweep::prepare(&request(&args, range), &catalogue, measure::memory_mib())?;
-    let account = Account::choose(args.run_as.as_deref())?;
-    let mut builder = Builds::new(build_options(&args, &account)?);
-    let requests: Vec<Request> = prepared
-        .selected
-        .iter()
-        .map(|selected| Request {
-            release: selected.release.clone(),
-            floating: selected.floating,
-            prebuilt_fallback: catalogue.latest_prebuilt(selected.release.version.major).cloned(),
-        })
-        .collect();
+    let account = args.servers.account()?;
+    let mut builder = args.servers.builder(&account)?;
+    let requests = servers::requests(&prepared.selected, &catalogue);
     let choices = builder.plan(&requests)?;
     let estimate = estimate(&prepared);
     let description = describe(&prepared, &choices, estimate, &account);
@@ -173,9 +153,12 @@ fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>
         fresh: args.fresh,
         dry_run: args.dry_run,
         site: args.site.or(previous.site),
-        cache: args.cache.or(previous.cache),
         clusters: args.clusters.or(previous.clusters),
-        run_as: args.run_as.or(previous.run_as),
+        servers: ServerArgs {
+            cache: args.servers.cache.or(previous.servers.cache),
+            run_as: args.servers.run_as.or(previous.servers.run_as),
+            ..previous.servers
+        },
         ..previous
     };
     Ok((merged, manifest.arguments))
@@ -202,35 +185,6 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
 
 fn start_options(args: &SweepArgs) -> StartOptions {
     StartOptions { port: args.port, unix_socket: args.transport == "unix" }
-}
-
-fn build_options(args: &SweepArgs, account: &Account) -> Result<build::Options, Failure> {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(build::Options {
-        cache: absolute(&match &args.cache {
-            Some(directory) => directory.clone(),
-            None => default_cache(account)?,
-        })?,
-        source: args.source.clone(),
-        jobs: args.jobs.unwrap_or(cpus),
-        archive_url: args.archive_url.clone(),
-        account: account.ids(),
-    })
-}
-
-/// Root's own cache directory is closed to the account that runs the servers.
-fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
-    use etcetera::BaseStrategy as _;
-    if account.is_other() {
-        return Ok(PathBuf::from("/var/cache/regtrack"));
-    }
-    let strategy =
-        etcetera::choose_base_strategy().context("could not find the user's cache directory; use --cache")?;
-    Ok(strategy.cache_dir().join("regtrack"))
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    Ok(std::path::absolute(path).with_context(|| format!("could not resolve {}", path.display()))?)
 }
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
@@ -395,19 +349,6 @@ fn failure(error: SweepError) -> Failure {
     }
 }
 
-/// The first signal asks the sweep to stop at the next event, a second one ends the process at
-/// once (its servers end with it).
-fn watch_signals(stop: &Arc<std::sync::atomic::AtomicBool>) -> Result<(), Failure> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let exit = i32::from(super::exit::INTERRUPTED);
-        signal_hook::flag::register_conditional_shutdown(signal, exit, Arc::clone(stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(stop)))
-            .context("could not watch for signals")?;
-    }
-    Ok(())
-}
-
 fn show_fingerprints(printer: Printer, targets: &[Target]) {
     for target in targets {
         if let Some(build) = &target.build {
@@ -438,7 +379,7 @@ fn finish(
     let index = results.write_site(&report, site)?;
     printer.say(&format!("{} slices measured, {} failed", walked.measured, walked.failed));
     printer.data(&format!("site: {}", absolute(&index)?.display()))?;
-    if walked.failed > 0 { Err(Failure::FailedCells) } else { Ok(()) }
+    if walked.failed > 0 { Err(Failure::Incomplete) } else { Ok(()) }
 }
 
 fn parse_profile(text: &str) -> Result<&'static Profile, String> {

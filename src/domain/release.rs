@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::{Major, Version};
+use super::{Fixup, Major, Version};
 
 /// One published version, as the catalogue knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct MajorRelease {
     /// chosen unless it is named.
     #[serde(default)]
     pub newer: bool,
+    /// What some of its releases need to compile with a current toolchain.
+    #[serde(rename = "fixup", default, skip_serializing_if = "Vec::is_empty")]
+    pub fixups: Vec<Fixup>,
     /// Every published version, oldest first.
     #[serde(rename = "release", default)]
     pub releases: Vec<Release>,

@@ -7,6 +7,7 @@ mod host;
 mod launch;
 mod lock;
 mod probes;
+mod proof;
 mod slice;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 pub use host::{fingerprint, memory_mib};
 pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;
+pub use proof::prove;
 
 use crate::domain::{Build, Measurement, Microbenchmark, Protocol, Suite, Version};
 use crate::load::{DatasetError, WireError};

@@ -2,16 +2,20 @@
 //! accepts what it prints now.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use snapbox::{Assert, Data};
 
+use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 21] = [
+const SNAPSHOTS: [(&str, &[&str]); 22] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
+    ("help-build", &["build", "--help"]),
     ("help-compare", &["compare", "--help"]),
     ("help-report", &["report", "--help"]),
     ("help-import", &["import", "--help"]),
@@ -112,4 +116,34 @@ fn a_site_is_written_where_it_is_wanted_and_replaced_by_the_next() {
         assert_eq!(index, "deep/site/index.html\n");
         assert!(sandbox.path("deep/site/downloads/slices.parquet").is_file());
     }
+}
+
+/// Servers that are there but do not work, and one release that is not there.
+#[test]
+fn each_release_that_cannot_be_had_is_told_and_the_others_go_on() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by a child: a file that this process has open for writing cannot be run.
+    let script = r#"mkdir -p 16.3/bin && cd 16.3/bin && echo '#!/bin/sh\necho "postgres (PostgreSQL) 16.3"' >postgres &&
+        echo '#!/bin/sh\necho cannot >&2; exit 1' >initdb && chmod 755 postgres initdb . .."#;
+    assert!(Command::new("sh").args(["-ec", script]).current_dir(home.path()).status().unwrap().success());
+    let build = |arguments: &[&str]| {
+        let source = format!("prefix={}", home.path().display());
+        let fixed = ["build", "16.3,17.2", "--source", &source, "--cache", "cache"];
+        let output = regtrack().current_dir(home.path()).args(fixed).args(arguments).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (status, text) = build(&[]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((status, lines.len()), (3, 2), "{text}");
+    assert!(lines[0].starts_with("16.3: failed: ") && lines[0].contains("initdb"), "{text}");
+    assert!(lines[1].starts_with("17.2: failed: "), "{text}");
+
+    let (status, text) = build(&["--no-proof"]);
+    assert!(status == 3 && text.starts_with("16.3: installed in ") && text.contains("s, not proved\n17.2"), "{text}");
+
+    let (_, text) = build(&["--json"]);
+    let lines: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&lines[0]["release"], &lines[0]["proved"]), (&"16.3".into(), &false.into()), "{text}");
+    assert!(lines[0]["error"].as_str().unwrap().contains("cannot") && lines[1]["prefix"].is_null(), "{text}");
 }

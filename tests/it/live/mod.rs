@@ -153,7 +153,7 @@ pub(crate) fn build(major: &str) -> Result<Build, String> {
         archive_url: regtrack::build::ARCHIVE_URL.to_owned(),
         account: Account::choose(None).unwrap().ids(),
     });
-    let request = Request { release, floating: false, prebuilt_fallback: None };
+    let request = Request { release, floating: false, prebuilt_fallback: None, fixups: Vec::new() };
     let choices = builds.plan(&[request]).unwrap();
     Ok(builds.provide(&choices[0], &mut |_| {}).unwrap())
 }

@@ -11,6 +11,24 @@ const MAJORS: [&str; 3] = ["10", "14", "18"];
 const SWEEP: [&str; 8] = ["sweep", "10,14,18", "--profile", "smoke", "--rows", "3000", "--seconds", "0.1"];
 
 #[test]
+fn a_server_is_proved_once() {
+    let Some(place) = Place::for_test("a_server_is_proved_once") else { return };
+    let cache = place.path().join("cache");
+    let build = || {
+        let arguments = ["build", "17", "--source", "prebuilt", "--json", "--cache", cache.to_str().unwrap()];
+        let output = place.run(&arguments);
+        assert!(output.status.success(), "{}", text(&output));
+        let lines: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(lines[0]["proved"], true, "{lines}");
+        lines[0]["proof_seconds"].as_f64().unwrap()
+    };
+    let first = build();
+    place.assert_no_servers();
+    assert!(build() < first / 10.0, "the second time it is known");
+    assert_eq!(std::fs::read_dir(cache.join("tmp")).unwrap().count(), 0, "no cluster stays");
+}
+
+#[test]
 fn three_majors_give_every_cell_the_same_data_and_a_site() {
     let Some(place) = Place::for_test("three_majors_give_every_cell_the_same_data_and_a_site") else { return };
     let output = place.run(&SWEEP);

@@ -162,7 +162,10 @@ fn without_any_build_there_is_no_sweep() {
     let choices: Vec<Vec<_>> = prepared
         .selected
         .iter()
-        .map(|selected| vec![regtrack::build::Choice::Archive(selected.release.clone())])
+        .map(|selected| {
+            let release = selected.release.clone();
+            vec![regtrack::build::Choice::Archive { release, fixups: Vec::new() }]
+        })
         .collect();
     world.unbuildable.extend(prepared.selected.iter().map(|selected| selected.release.version));
     let error = sweep::targets(&prepared, &choices, &mut world, &mut |_| ()).unwrap_err();

@@ -70,6 +70,7 @@ impl Lab {
                 release: selected.release.clone(),
                 floating: selected.floating,
                 prebuilt_fallback: None,
+                fixups: Vec::new(),
             })
             .collect();
         let choices = world.plan(&requests).unwrap();

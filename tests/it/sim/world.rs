@@ -197,7 +197,10 @@ fn name(spec: &LaunchSpec) -> String {
 
 impl Builder for World {
     fn plan(&self, requests: &[Request]) -> Result<Vec<Vec<Choice>>, BuildError> {
-        Ok(requests.iter().map(|request| vec![Choice::Archive(request.release.clone())]).collect())
+        Ok(requests
+            .iter()
+            .map(|request| vec![Choice::Archive { release: request.release.clone(), fixups: Vec::new() }])
+            .collect())
     }
 
     fn provide(&mut self, choices: &[Choice], _say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {

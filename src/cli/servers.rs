@@ -1,0 +1,98 @@
+//! Where servers come from and who runs them: the options of every command that needs servers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::Failure;
+use crate::build::{self, Builds, Request};
+use crate::catalog::versions::{Catalogue, Selected};
+use crate::domain::Source;
+use crate::server::Account;
+
+/// Options about servers.
+#[derive(Debug, Args)]
+pub(super) struct ServerArgs {
+    /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR
+    #[arg(long, default_value_t, requires = "range")]
+    pub(super) source: Source,
+    /// Account for the servers when regtrack is root [default: postgres, else nobody]
+    #[arg(long, value_name = "ACCOUNT", env = "REGTRACK_RUN_AS")]
+    pub(super) run_as: Option<String>,
+    /// Directory of the builds [default: the user's cache directory; for root /var/cache/regtrack]
+    #[arg(long, value_name = "DIR", env = "REGTRACK_CACHE")]
+    pub(super) cache: Option<PathBuf>,
+    /// Base URL of PostgreSQL's source archives
+    #[arg(long, value_name = "URL", env = "REGTRACK_ARCHIVE_URL", default_value = build::ARCHIVE_URL)]
+    pub(super) archive_url: String,
+    /// Parallel compile jobs [default: one per CPU]
+    #[arg(long, requires = "range")]
+    pub(super) jobs: Option<usize>,
+}
+
+impl ServerArgs {
+    /// The account for the servers.
+    pub(super) fn account(&self) -> Result<Account, Failure> {
+        Ok(Account::choose(self.run_as.as_deref())?)
+    }
+
+    /// A builder for servers that `account` will run.
+    pub(super) fn builder(&self, account: &Account) -> Result<Builds, Failure> {
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Builds::new(build::Options {
+            cache: absolute(&match &self.cache {
+                Some(directory) => directory.clone(),
+                None => default_cache(account)?,
+            })?,
+            source: self.source.clone(),
+            jobs: self.jobs.unwrap_or(cpus),
+            archive_url: self.archive_url.clone(),
+            account: account.ids(),
+        }))
+    }
+}
+
+/// What the builder needs to know of the releases that were asked for.
+pub(super) fn requests(selected: &[Selected], catalogue: &Catalogue) -> Vec<Request> {
+    let request = |selected: &Selected| {
+        let major = selected.release.version.major;
+        Request {
+            release: selected.release.clone(),
+            floating: selected.floating,
+            prebuilt_fallback: catalogue.latest_prebuilt(major).cloned(),
+            fixups: catalogue.fixups(major).to_vec(),
+        }
+    };
+    selected.iter().map(request).collect()
+}
+
+/// Root's own cache directory is closed to the account that runs the servers.
+fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
+    use etcetera::BaseStrategy as _;
+    if account.is_other() {
+        return Ok(PathBuf::from("/var/cache/regtrack"));
+    }
+    let strategy =
+        etcetera::choose_base_strategy().context("could not find the user's cache directory; use --cache")?;
+    Ok(strategy.cache_dir().join("regtrack"))
+}
+
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    Ok(std::path::absolute(path).with_context(|| format!("could not resolve {}", path.display()))?)
+}
+
+/// The first signal sets `stop`, which asks for an end at the next event; a second one ends the process at once (its
+/// servers end with it).
+pub(super) fn watch_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let exit = i32::from(super::exit::INTERRUPTED);
+        signal_hook::flag::register_conditional_shutdown(signal, exit, Arc::clone(stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(stop)))
+            .context("could not watch for signals")?;
+    }
+    Ok(())
+}
