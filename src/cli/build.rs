@@ -13,7 +13,7 @@ use super::printer::Printer;
 use super::servers::{self, ServerArgs, watch_signals};
 use crate::build::{Builder as _, Builds, Choice, Proof};
 use crate::catalog::versions::Catalogue;
-use crate::domain::{Build, ReleaseRange, Version};
+use crate::domain::{Build, BuildFingerprint, ReleaseRange, Version};
 use crate::load::Control;
 use crate::measure::{self, LaunchSpec, LiveBench};
 use crate::process;
@@ -190,7 +190,7 @@ impl Line {
             proof_seconds: None,
             proved: false,
             error: None,
-            toolchain: fingerprint.map(|fingerprint| fingerprint.toolchain()).unwrap_or_default(),
+            toolchain: fingerprint.map(BuildFingerprint::toolchain).unwrap_or_default(),
         }
     }
 
