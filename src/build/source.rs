@@ -536,19 +536,22 @@ mod tests {
     /// A source "tree" that knows its version and nothing else.
     fn source_archive(directory: &Path, version: &str) -> PathBuf {
         let configure = format!("#!/bin/sh\nPACKAGE_NAME='PostgreSQL'\nPACKAGE_VERSION='{version}'\nexit 1\n");
-        let entries = [Entry::File("p/configure", &configure), Entry::File("p/src/backend/Makefile", "")];
+        let entries = [Entry::File("p/configure", &configure), Entry::File("p/src/backend/parser/gram.c", "")];
         tgz(&directory.join("postgresql.tar.gz"), &entries)
     }
 
     fn compile(home: &Path, version: &str, expected: Wanted) -> BuildError {
+        compile_with(home, version, expected, &[])
+    }
+
+    fn compile_with(home: &Path, version: &str, expected: Wanted, fixups: &[Fixup]) -> BuildError {
         let file = source_archive(home, version);
         let origin = find(&file, expected, &release(&expected.version.to_string(), None)).unwrap();
         let cache = Cache::open(&home.join("cache"), None).unwrap();
         let recipe = Recipe { compiler: "cc", compiler_version: String::new(), cflags: String::new() };
         let claim = cache.claim("k", &mut |_| {}).unwrap();
         let (recipe, origin) = (&recipe, &origin);
-        let job =
-            Job { origin, wanted: expected, fixups: &[], recipe, jobs: 1, key: "k", cache: &cache, claim: &claim };
+        let job = Job { origin, wanted: expected, fixups, recipe, jobs: 1, key: "k", cache: &cache, claim: &claim };
         make(&job, &mut |_| {}).map(drop).unwrap_err()
     }
 
@@ -557,6 +560,27 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let error = compile(home.path(), "15.17", wanted("15.18", false)).to_string();
         assert!(error.contains("is PostgreSQL 15.17, not 15.18"), "{error}");
+    }
+
+    #[test]
+    fn fixups_of_this_source_are_in_force_and_others_are_not() {
+        let fixup = |text: &str| toml::from_str::<Fixup>(&format!("name = 'f'\nwhy = 'w'\n{text}")).unwrap();
+        let fixups = [
+            fixup("only = 'archive'\ncflags = ['-fone']\nconfigure = ['A=1']"),
+            fixup("only = 'git'\ncflags = ['-ftwo']"),
+            fixup("to = '15.17'\ncflags = ['-fthree']"),
+        ];
+        let home = tempfile::tempdir().unwrap();
+        let error = compile_with(home.path(), "15.18", wanted("15.18", false), &fixups);
+        let BuildError::Step { log, .. } = &error else { panic!("{error}") };
+        let log = fs::read_to_string(log).unwrap();
+        assert!(log.starts_with("fix-up f: w\n") && log.contains(" -fone\", \"A=1\"]"), "{log}");
+        assert!(!log.contains("-ftwo") && !log.contains("-fthree"), "{log}");
+
+        let misfit = [fixup("[[edit]]\nfile = 'configure'\nfind = 'nowhere'\nreplace = ''")];
+        let home = tempfile::tempdir().unwrap();
+        let error = compile_with(home.path(), "15.18", wanted("15.18", false), &misfit);
+        assert!(matches!(error, BuildError::Fixup { .. }), "{error}");
     }
 
     #[test]

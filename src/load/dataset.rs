@@ -51,7 +51,8 @@ pub fn load(connection: &Connection, dataset: &Dataset, rows: u64, stop: &Atomic
     let error = |source| DatasetError::Load { table: dataset.table.clone(), source };
     connection.execute(&dataset.create_table).map_err(error)?;
     let mut generator = Generator::new(dataset.seed, rows);
-    let copy = format!("COPY {} (k, c, pad) FROM STDIN WITH (FORMAT binary)", dataset.table);
+    // Quoted: before 9.0.14, 9.1.10 and 9.2.5 BINARY, which is a keyword, is a syntax error there.
+    let copy = format!("COPY {} (k, c, pad) FROM STDIN WITH (FORMAT 'binary')", dataset.table);
     let is_stopped = || stop.load(Ordering::Relaxed);
     connection.copy_in(&copy, || generator.block().filter(|_| !is_stopped())).map_err(error)?;
     if is_stopped() {
