@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod doctor;
 mod import;
 mod printer;
 mod progress;
@@ -63,6 +64,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Read published tables of absolute QPS as results
     Import(import::ImportArgs),
+    /// Check this machine for what a sweep needs and for what spoils one
+    Doctor(doctor::DoctorArgs),
     /// Count the cells of a results directory
     Status(status::StatusArgs),
     /// List the PostgreSQL releases
@@ -78,6 +81,8 @@ enum Failure {
     Error(anyhow::Error),
     /// Some cells could not be measured; everything else was done.
     FailedCells,
+    /// The machine cannot do a sweep; what is missing was printed.
+    UnfitMachine,
     /// Ctrl-C or SIGTERM.
     Interrupted(anyhow::Error),
 }
@@ -105,6 +110,7 @@ pub fn main() -> ExitCode {
     match run(cli, printer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::FailedCells) => ExitCode::from(exit::FAILED_CELLS),
+        Err(Failure::UnfitMachine) => ExitCode::from(exit::ERROR),
         Err(Failure::Interrupted(error)) => {
             printer.error(&error);
             ExitCode::from(exit::INTERRUPTED)
@@ -123,6 +129,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
+        Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
         Command::Versions(args) => versions::run(&args, printer),
         Command::Bench(args) => bench::run(&args, printer),

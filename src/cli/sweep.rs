@@ -12,11 +12,11 @@ use sha2::{Digest, Sha256};
 use super::printer::Printer;
 use super::progress::Progress;
 use super::results::Results;
-use super::{Cli, Command, Failure, Global, tables};
+use super::{Cli, Command, Failure, Global, doctor, tables};
 use crate::build::{self, Builder as _, Builds, Choice, Request};
 use crate::catalog;
 use crate::catalog::versions::Catalogue;
-use crate::domain::{ReleaseRange, Source, SweepManifest, Target, TargetId};
+use crate::domain::{Finding, ReleaseRange, Source, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
@@ -27,7 +27,7 @@ use crate::sweep::profile::{self, PROFILES, Profile};
 use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest};
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
-const SMOKE: &str = "smoke";
+pub(super) const SMOKE: &str = "smoke";
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ pub(super) struct SweepArgs {
     port: Option<u16>,
     /// Account for the servers when regtrack is root [default: postgres, else nobody]
     #[arg(long, value_name = "ACCOUNT", env = "REGTRACK_RUN_AS")]
-    run_as: Option<String>,
+    pub(super) run_as: Option<String>,
     /// Begin a new sweep instead of continuing the last one with these numbers
     #[arg(long)]
     fresh: bool,
@@ -145,7 +145,8 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
             place.clusters.display()
         ));
     }
-    let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, printer);
+    let doctor = doctor::before_sweep(&args, global, &prepared, estimate, &place.clusters, printer);
+    let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, doctor, printer);
     finish(&site_dir, global, printer, measured)
 }
 
@@ -219,7 +220,7 @@ fn build_options(args: &SweepArgs, account: &Account) -> Result<build::Options, 
 }
 
 /// Root's own cache directory is closed to the account that runs the servers.
-fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
+pub(super) fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
     use etcetera::BaseStrategy as _;
     if account.is_other() {
         return Ok(PathBuf::from("/var/cache/regtrack"));
@@ -234,7 +235,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
-fn estimate(prepared: &Prepared) -> Estimate {
+pub(super) fn estimate(prepared: &Prepared) -> Estimate {
     let targets: Vec<TargetId> =
         prepared.selected.iter().map(|selected| TargetId(selected.release.version.to_string())).collect();
     let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &BTreeSet::new());
@@ -341,6 +342,7 @@ fn measure_all(
     builder: &mut Builds,
     account: Account,
     place: &Place,
+    doctor: Vec<Finding>,
     printer: Printer,
 ) -> Result<sweep::Walked, Failure> {
     let stop = process::interrupt_flag();
@@ -354,7 +356,7 @@ fn measure_all(
     show_fingerprints(printer, &targets);
 
     let host = measure::fingerprint(&place.clusters);
-    let manifest = sweep::open(&place.store, prepared, targets, host, arguments, args.fresh)?;
+    let manifest = sweep::open(&place.store, prepared, targets, host, doctor, arguments, args.fresh)?;
     let stored = sweep::measured(&place.store.slices(&manifest.id)?);
     let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
     let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
@@ -435,7 +437,7 @@ fn finish(
     if walked.failed > 0 { Err(Failure::FailedCells) } else { Ok(()) }
 }
 
-fn parse_profile(text: &str) -> Result<&'static Profile, String> {
+pub(super) fn parse_profile(text: &str) -> Result<&'static Profile, String> {
     profile::find(text).ok_or_else(|| {
         let near = catalog::nearest(text, PROFILES.iter().map(|profile| profile.name));
         let near = near.first().map_or_else(String::new, |name| format!(" (did you mean {name}?)"));

@@ -2,6 +2,7 @@
 
 mod build;
 mod endpoint;
+mod finding;
 mod range;
 mod release;
 mod report;
@@ -12,6 +13,7 @@ mod version;
 
 pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
+pub use finding::{Finding, FindingStatus};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{MajorRelease, Release};
 pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};

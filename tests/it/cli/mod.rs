@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 
 use snapbox::{Assert, Data};
 
+use regtrack::domain::{Finding, FindingStatus};
+
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 21] = [
+const SNAPSHOTS: [(&str, &[&str]); 22] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-compare", &["compare", "--help"]),
     ("help-report", &["report", "--help"]),
     ("help-import", &["import", "--help"]),
+    ("help-doctor", &["doctor", "--help"]),
     ("help-status", &["status", "--help"]),
     ("help-versions", &["versions", "--help"]),
     ("help-bench", &["bench", "--help"]),
@@ -68,6 +71,28 @@ fn what_is_printed_is_what_was_accepted() {
 /// Only root gets to read which account its servers will have.
 fn without_account(text: &str) -> String {
     text.split_inclusive('\n').filter(|line| !line.contains("refuses to run as root")).collect()
+}
+
+#[test]
+fn the_doctor_says_what_is_missing_and_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let before = sandbox.tree();
+    let run = sandbox.run(&["doctor", "--profile", "smoke", "--json"]);
+    assert_eq!((run.status, run.stderr.as_str()), (1, ""), "neither npm nor a compiler is there");
+    let findings: Vec<Finding> = serde_json::from_str(&run.stdout).unwrap();
+    let of = |check: &str| findings.iter().find(|finding| finding.check == check).unwrap();
+    for (check, status, mend) in [
+        ("compiler", FindingStatus::Fail, Some("sudo apt-get install build-essential")),
+        ("npm", FindingStatus::Fail, Some("sudo apt-get install npm")),
+        ("flex", FindingStatus::Warn, Some("sudo apt-get install flex")),
+        ("setpriv", FindingStatus::Ok, None),
+        ("account", FindingStatus::Ok, None),
+    ] {
+        assert_eq!((of(check).status, of(check).mend.as_deref()), (status, mend), "{check}");
+    }
+    let text = sandbox.run(&["doctor", "--profile", "smoke"]);
+    assert!(text.stdout.contains("  mend: sudo apt-get install npm\n"), "{}", text.stdout);
+    assert_eq!((text.status, sandbox.tree()), (1, before));
 }
 
 #[test]
