@@ -10,6 +10,7 @@ mod error;
 mod fingerprint;
 mod git;
 mod installed;
+mod inventory;
 mod plan;
 mod prebuilt;
 mod programs;
@@ -24,6 +25,7 @@ use crate::domain::{Build, Release, Source, Version};
 use cache::Cache;
 pub use error::BuildError;
 use error::one_line;
+pub use inventory::{CachedArchive, CachedBuild, Inventory, prune};
 use source::{Origin, Recipe};
 
 /// Where the official source archives are published.

@@ -1,6 +1,7 @@
 //! The command line: arguments, printing, exit codes. Parse → settings → command.
 
 mod bench;
+mod cache;
 mod compare;
 mod doctor;
 mod import;
@@ -70,6 +71,8 @@ enum Command {
     Status(status::StatusArgs),
     /// List the PostgreSQL releases
     Versions(versions::VersionsArgs),
+    /// List the builds in the cache, or remove old ones
+    Cache(cache::CacheArgs),
     /// List the microbenchmarks
     Bench(bench::BenchArgs),
 }
@@ -132,6 +135,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
         Command::Versions(args) => versions::run(&args, printer),
+        Command::Cache(args) => cache::run(&args, printer),
         Command::Bench(args) => bench::run(&args, printer),
     }
 }

@@ -11,7 +11,7 @@ use regtrack::domain::{Finding, FindingStatus};
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 22] = [
+const SNAPSHOTS: [(&str, &[&str]); 26] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-compare", &["compare", "--help"]),
@@ -22,6 +22,10 @@ const SNAPSHOTS: [(&str, &[&str]); 22] = [
     ("help-versions", &["versions", "--help"]),
     ("help-bench", &["bench", "--help"]),
     ("help-bench-list", &["bench", "list", "--help"]),
+    ("help-cache", &["cache", "--help"]),
+    ("help-cache-list", &["cache", "list", "--help"]),
+    ("help-cache-prune", &["cache", "prune", "--help"]),
+    ("cache-list-json", &["cache", "list", "--cache", "none", "--json"]),
     ("versions", &["versions", "9.0..18"]),
     ("versions-minors", &["versions", "14.10..15.2", "--minors"]),
     ("versions-json", &["versions", "9.6", "--json"]),
