@@ -15,7 +15,7 @@ pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
-pub use release::{MajorRelease, Release};
+pub use release::{Change, MajorRelease, Release};
 pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{

@@ -11,7 +11,7 @@ use regtrack::domain::{Finding, FindingStatus};
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 26] = [
+const SNAPSHOTS: [(&str, &[&str]); 30] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-compare", &["compare", "--help"]),
@@ -29,6 +29,10 @@ const SNAPSHOTS: [(&str, &[&str]); 26] = [
     ("versions", &["versions", "9.0..18"]),
     ("versions-minors", &["versions", "14.10..15.2", "--minors"]),
     ("versions-json", &["versions", "9.6", "--json"]),
+    ("help-versions-show", &["versions", "show", "--help"]),
+    ("versions-show", &["versions", "show", "9.2"]),
+    ("versions-show-beta", &["versions", "show", "19"]),
+    ("versions-show-json", &["versions", "show", "9.5", "--json"]),
     ("bench-list", &["bench", "list"]),
     ("bench-list-json", &["bench", "list", "--bench", "scan", "--bench", "read-write_range=10", "--json"]),
     ("plan", &["sweep", "16..18", "--dry-run", "--source", "prebuilt"]),
