@@ -315,6 +315,7 @@ mod tests {
             former_targets: Vec::new(),
             base: target(versions[0]).id,
             host: None,
+            doctor: Vec::new(),
         }
     }
 

@@ -1,19 +1,24 @@
 //! Finished builds and downloads on disk, safe against a second process and against interruption.
 //!
 //! ```text
-//! builds/<key>/      an install tree with its build.json; appears complete, by one rename
+//! builds/<key>/      an install tree with its build.json; appears complete, by one rename. Its file
+//!                    last-used is as old as its last use
 //! archives/          downloaded source archives
 //! packages/          integrity of each npm package seen, so that a cached one needs no network
 //! logs/              one log per compile
-//! locks/<name>.lock  held while tmp/regtrack-<name> is in use
+//! locks/<name>.lock  held while tmp/regtrack-<name> is in use, and shared by those who use the build
 //! tmp/               work in progress
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{Build, Provenance};
@@ -24,6 +29,9 @@ use super::fingerprint;
 /// File that makes a directory a finished build.
 const BUILD_FILE: &str = "build.json";
 
+/// File in a build whose time is that of the build's last use.
+const USED_FILE: &str = "last-used";
+
 /// Marks the directories that may be removed.
 const CLAIM_PREFIX: &str = "regtrack-";
 
@@ -31,6 +39,8 @@ const CLAIM_PREFIX: &str = "regtrack-";
 #[derive(Debug)]
 pub(super) struct Cache {
     root: PathBuf,
+    /// Locks of the builds that were provided, so that nobody removes them as long as this exists.
+    held: Mutex<BTreeMap<String, File>>,
 }
 
 /// A work directory that is ours alone until dropped, and is removed then.
@@ -76,7 +86,7 @@ impl Cache {
         for name in ["builds", "archives", "packages", "logs", "locks", "tmp"] {
             create_public(&root.join(name))?;
         }
-        let cache = Self { root };
+        let cache = Self { root, held: Mutex::default() };
         if let Some(account) = account {
             check_reachable(&cache.root.join("builds"), account)?;
         }
@@ -114,25 +124,38 @@ impl Cache {
         say: &mut dyn FnMut(&str),
         make: impl FnOnce(&Claim, &mut dyn FnMut(&str)) -> Result<(PathBuf, Provenance), BuildError>,
     ) -> Result<Build, BuildError> {
-        if let Some(build) = self.find(key) {
+        if let Some(build) = self.hold(key, File::try_lock_shared) {
             return Ok(build);
         }
         let claim = self.claim(key, say)?;
-        if let Some(build) = self.find(key) {
-            return Ok(build);
+        let build = if let Some(build) = self.find(key) {
+            build
+        } else {
+            let (tree, provenance) = make(&claim, say)?;
+            self.publish(key, &tree, provenance)?
+        };
+        drop(claim);
+        Ok(self.hold(key, |file| file.lock_shared().map_err(TryLockError::Error)).unwrap_or(build))
+    }
+
+    /// A finished build, kept by `lock` from being removed as long as this cache is open. `None` also while
+    /// another process makes or removes it, unless `lock` waits for that.
+    fn hold(&self, key: &str, lock: impl Fn(&File) -> Result<(), TryLockError>) -> Option<Build> {
+        let path = self.lock_path(key);
+        // In another user's cache, finished builds can be used all the same.
+        if let Ok(file) = open_lock(&path).or_else(|_| File::open(&path)) {
+            lock(&file).ok()?;
+            let build = self.find(key)?;
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), file);
+            touch(&build.prefix);
+            return Some(build);
         }
-        let (tree, provenance) = make(&claim, say)?;
-        self.publish(key, &tree, provenance)
+        self.find(key)
     }
 
     /// A finished build.
     fn find(&self, key: &str) -> Option<Build> {
-        let prefix = self.prefix(key);
-        let text = fs::read(prefix.join(BUILD_FILE)).ok()?;
-        // A file that cannot be understood was written by another version of the program: build anew.
-        let build: Build = serde_json::from_slice(&text).ok()?;
-        // The cache may have been moved since; the trees do not mind.
-        let build = Build { prefix, ..build };
+        let build = read_build(self.prefix(key))?;
         build.program("postgres").is_file().then_some(build)
     }
 
@@ -177,6 +200,24 @@ impl Cache {
         Ok(build)
     }
 
+    /// Removes the build `key`; false when a process makes or uses it. It disappears at once, by one
+    /// rename, and is deleted then.
+    pub(super) fn remove(&self, key: &str) -> Result<bool, BuildError> {
+        let path = self.lock_path(key);
+        let lock = open_lock(&path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(source)) => return Err(io("lock", &path)(source)),
+        }
+        let directory = self.root.join("tmp").join(format!("{CLAIM_PREFIX}{key}"));
+        remove_if_there(&directory)?;
+        let prefix = self.prefix(key);
+        fs::rename(&prefix, &directory).map_err(io("move aside", &prefix))?;
+        remove_if_there(&directory)?;
+        Ok(true)
+    }
+
     /// Refuses to begin what would fill the disk.
     pub(super) fn require_space(&self, needed: u64) -> Result<(), BuildError> {
         let stat =
@@ -207,6 +248,28 @@ impl Cache {
     fn lock_path(&self, name: &str) -> PathBuf {
         self.root.join("locks").join(format!("{name}.lock"))
     }
+}
+
+/// What a directory says about the build in it.
+pub(super) fn read_build(prefix: PathBuf) -> Option<Build> {
+    let text = fs::read(prefix.join(BUILD_FILE)).ok()?;
+    // A file that cannot be understood was written by another version of the program: build anew.
+    let build: Build = serde_json::from_slice(&text).ok()?;
+    // The cache may have been moved since; the trees do not mind.
+    Some(Build { prefix, ..build })
+}
+
+/// When a build was used last, or else made.
+pub(super) fn last_used(prefix: &Path) -> Result<Timestamp, BuildError> {
+    let time = |name: &str| fs::metadata(prefix.join(name)).and_then(|file| file.modified());
+    let time = time(USED_FILE).or_else(|_| time(BUILD_FILE)).map_err(io("look at", prefix))?;
+    Ok(Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+/// Marks a build as used now. In another user's cache that cannot be done, and need not.
+fn touch(prefix: &Path) {
+    let file = File::options().create(true).truncate(false).write(true).open(prefix.join(USED_FILE));
+    let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 fn open_lock(path: &Path) -> Result<File, BuildError> {

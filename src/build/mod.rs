@@ -11,6 +11,7 @@ mod fingerprint;
 mod fixups;
 mod git;
 mod installed;
+mod inventory;
 mod plan;
 mod prebuilt;
 mod programs;
@@ -26,6 +27,7 @@ use crate::domain::{Build, Fixup, Release, Source, Version};
 use cache::Cache;
 pub use error::BuildError;
 use error::one_line;
+pub use inventory::{CachedArchive, CachedBuild, Inventory, prune};
 pub use proof::Proof;
 use source::{Origin, Recipe};
 

@@ -71,6 +71,12 @@ pub enum ManifestProblem {
         /// What is wrong with it.
         problem: String,
     },
+    /// A change without words, or twice.
+    #[error("the change '{title}' needs a title of its own, an effect and a source")]
+    Change {
+        /// Its title.
+        title: String,
+    },
     /// A sha256 that is not 64 lower-case hex digits.
     #[error("{version} has a sha256 that is not 64 lower-case hex digits")]
     Sha256 {
@@ -234,7 +240,8 @@ impl Catalogue {
         Ok(())
     }
 
-    fn major(&self, wanted: Major) -> Result<&MajorRelease, CatalogError> {
+    /// A major, or an error with the nearest majors.
+    pub fn major(&self, wanted: Major) -> Result<&MajorRelease, CatalogError> {
         self.majors.iter().find(|major| major.major == wanted).ok_or_else(|| CatalogError::UnknownMajor {
             major: wanted,
             nearest: nearest_majors(wanted, &self.majors).iter().map(ToString::to_string).collect(),
@@ -297,6 +304,12 @@ fn check(major: &MajorRelease, path: &Path) -> Result<(), ManifestProblem> {
         }
     }
     check_fixups(major)?;
+    for (index, change) in major.changes.iter().enumerate() {
+        let is_double = major.changes[..index].iter().any(|other| other.title == change.title);
+        if is_double || [&change.title, &change.effect, &change.source].iter().any(|text| text.trim().is_empty()) {
+            return Err(ManifestProblem::Change { title: change.title.clone() });
+        }
+    }
     let mut latest = None;
     for release in &major.releases {
         match release.date {
@@ -449,6 +462,16 @@ mod tests {
     }
 
     #[test]
+    fn every_major_but_the_first_has_changes_with_sources() {
+        for major in catalogue().majors() {
+            assert_eq!(major.changes.is_empty(), major.major == Major::new(9, 0), "{}", major.major);
+        }
+        let catalogue = catalogue();
+        let plans = &catalogue.major(Major::new(9, 2)).unwrap().changes[0];
+        assert!(plans.title.contains("prepared statements") && plans.source.contains("release notes of 9.2"));
+    }
+
+    #[test]
     fn the_latest_of_a_major() {
         let catalogue = catalogue();
         let version = |release: Option<&Release>| release.map(|release| release.version.to_string());
@@ -474,6 +497,7 @@ mod tests {
             newer,
             fixups: Vec::new(),
             releases: releases.iter().map(|version| release(version)).collect(),
+            changes: Vec::new(),
         };
         Catalogue {
             majors: vec![
@@ -541,6 +565,9 @@ mod tests {
         let release = |version: &str, tag: &str| {
             format!("[[release]]\nversion = '{version}'\ntag = '{tag}'\narchive = 'postgresql-{version}.tar.bz2'\n")
         };
+        let change = |title: &str, effect: &str, source: &str| {
+            format!("[[change]]\ntitle = '{title}'\neffect = '{effect}'\nsource = '{source}'\n")
+        };
         let head = "major = '17'\n";
         let zero = release("17.0", "REL_17_0");
         let cases = [
@@ -561,6 +588,15 @@ mod tests {
                 "17.1 is dated 2024-09-25, before the release listed above it",
             ),
             (format!("{head}{zero}sha = 'x'"), "17.toml is not valid"),
+            (format!("{head}{zero}{}impact = 'c'", change("a", "b", "c")), "17.toml is not valid"),
+            (
+                format!("{head}{zero}{}", change("a", "b", " ")),
+                "17.toml: the change 'a' needs a title of its own, an effect and a source",
+            ),
+            (
+                format!("{head}{zero}{}{}", change("a", "b", "c"), change("a", "d", "e")),
+                "17.toml: the change 'a' needs a title of its own, an effect and a source",
+            ),
         ];
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("17.toml");

@@ -2,7 +2,9 @@
 
 mod bench;
 mod build;
+mod cache;
 mod compare;
+mod doctor;
 mod import;
 mod printer;
 mod progress;
@@ -68,10 +70,14 @@ enum Command {
     Report(report::ReportArgs),
     /// Read published tables of absolute QPS as results
     Import(import::ImportArgs),
+    /// Check this machine for what a sweep needs and for what spoils one
+    Doctor(doctor::DoctorArgs),
     /// Count the cells of a results directory
     Status(status::StatusArgs),
     /// List the PostgreSQL releases
     Versions(versions::VersionsArgs),
+    /// List the builds in the cache, or remove old ones
+    Cache(cache::CacheArgs),
     /// List the microbenchmarks
     Bench(bench::BenchArgs),
 }
@@ -83,6 +89,8 @@ enum Failure {
     Error(anyhow::Error),
     /// Some cells could not be measured, or some servers not be had; everything else was done.
     Incomplete,
+    /// The machine cannot do a sweep; what is missing was printed.
+    UnfitMachine,
     /// Ctrl-C or SIGTERM.
     Interrupted(anyhow::Error),
 }
@@ -110,6 +118,7 @@ pub fn main() -> ExitCode {
     match run(cli, printer) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Incomplete) => ExitCode::from(exit::INCOMPLETE),
+        Err(Failure::UnfitMachine) => ExitCode::from(exit::ERROR),
         Err(Failure::Interrupted(error)) => {
             printer.error(&error);
             ExitCode::from(exit::INTERRUPTED)
@@ -129,8 +138,10 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
+        Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
         Command::Versions(args) => versions::run(&args, printer),
+        Command::Cache(args) => cache::run(&args, printer),
         Command::Bench(args) => bench::run(&args, printer),
     }
 }

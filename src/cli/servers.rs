@@ -70,7 +70,7 @@ pub(super) fn requests(selected: &[Selected], catalogue: &Catalogue) -> Vec<Requ
 }
 
 /// Root's own cache directory is closed to the account that runs the servers.
-fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
+pub(super) fn default_cache(account: &Account) -> Result<PathBuf, Failure> {
     use etcetera::BaseStrategy as _;
     if account.is_other() {
         return Ok(PathBuf::from("/var/cache/regtrack"));

@@ -13,11 +13,11 @@ use super::printer::Printer;
 use super::progress::Progress;
 use super::results::Results;
 use super::servers::{self, ServerArgs, absolute, watch_signals};
-use super::{Cli, Command, Failure, Global, tables};
+use super::{Cli, Command, Failure, Global, doctor, tables};
 use crate::build::{Builder as _, Builds, Choice};
 use crate::catalog;
 use crate::catalog::versions::Catalogue;
-use crate::domain::{ReleaseRange, SweepManifest, Target, TargetId};
+use crate::domain::{Finding, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
@@ -48,7 +48,7 @@ pub(super) struct SweepArgs {
     #[arg(long = "bench", value_name = "GLOB", requires = "range")]
     benches: Vec<String>,
     #[command(flatten)]
-    servers: ServerArgs,
+    pub(super) servers: ServerArgs,
     /// Configuration set: a name, or a directory (write ./NAME)
     #[arg(long, value_name = "NAME", requires = "range")]
     config: Option<String>,
@@ -125,7 +125,8 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
             place.clusters.display()
         ));
     }
-    let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, printer);
+    let doctor = doctor::before_sweep(&args, global, &prepared, estimate, &place.clusters, printer);
+    let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, doctor, printer);
     finish(&site_dir, global, printer, measured)
 }
 
@@ -188,7 +189,7 @@ fn start_options(args: &SweepArgs) -> StartOptions {
 }
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
-fn estimate(prepared: &Prepared) -> Estimate {
+pub(super) fn estimate(prepared: &Prepared) -> Estimate {
     let targets: Vec<TargetId> =
         prepared.selected.iter().map(|selected| TargetId(selected.release.version.to_string())).collect();
     let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &BTreeSet::new());
@@ -295,6 +296,7 @@ fn measure_all(
     builder: &mut Builds,
     account: Account,
     place: &Place,
+    doctor: Vec<Finding>,
     printer: Printer,
 ) -> Result<sweep::Walked, Failure> {
     let stop = process::interrupt_flag();
@@ -308,7 +310,7 @@ fn measure_all(
     show_fingerprints(printer, &targets);
 
     let host = measure::fingerprint(&place.clusters);
-    let manifest = sweep::open(&place.store, prepared, targets, host, arguments, args.fresh)?;
+    let manifest = sweep::open(&place.store, prepared, targets, host, doctor, arguments, args.fresh)?;
     let wanted_base = &manifest.targets[prepared.base];
     if let Some(base) = manifest.targets.iter().find(|target| target.id == manifest.base && target.id != wanted_base.id)
     {
@@ -382,7 +384,7 @@ fn finish(
     if walked.failed > 0 { Err(Failure::Incomplete) } else { Ok(()) }
 }
 
-fn parse_profile(text: &str) -> Result<&'static Profile, String> {
+pub(super) fn parse_profile(text: &str) -> Result<&'static Profile, String> {
     profile::find(text).ok_or_else(|| {
         let near = catalog::nearest(text, PROFILES.iter().map(|profile| profile.name));
         let near = near.first().map_or_else(String::new, |name| format!(" (did you mean {name}?)"));

@@ -1,17 +1,22 @@
-//! `regtrack versions [RANGE]`
+//! `regtrack versions [RANGE]` and `regtrack versions show MAJOR`
 
-use clap::Args;
+use std::fmt::Write as _;
+
+use clap::{Args, Subcommand};
 use jiff::civil::Date;
 use serde::Serialize;
 
 use super::printer::Printer;
 use super::{Failure, tables};
 use crate::catalog::versions::Catalogue;
-use crate::domain::{Major, Release, ReleaseRange, Version};
+use crate::domain::{Change, Major, MajorRelease, Release, ReleaseRange, Version};
 
 /// Arguments of `versions`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct VersionsArgs {
+    #[command(subcommand)]
+    command: Option<VersionsCommand>,
     /// Releases, such as 9.0..18, 14.10..16.2 or 9.6,17.3 [default: every release]
     range: Option<ReleaseRange>,
     /// Every minor in the range instead of the latest of each major
@@ -20,6 +25,33 @@ pub(super) struct VersionsArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum VersionsCommand {
+    /// Show a major: dates, releases, and what changed in it for a benchmark
+    Show {
+        /// The major, such as 9.4 or 17
+        major: Major,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What is known about a major. Field names are part of the JSON output.
+#[derive(Debug, Serialize)]
+struct Portrait<'a> {
+    major: Major,
+    first_release: Option<Date>,
+    end_of_life: Option<Date>,
+    newer: bool,
+    releases: usize,
+    latest: Option<Version>,
+    latest_date: Option<Date>,
+    prebuilt: Vec<Version>,
+    unknown_hashes: Vec<Version>,
+    changes: &'a [Change],
 }
 
 /// One line of the list. Field names are part of the JSON output.
@@ -38,6 +70,11 @@ struct Line {
 
 pub(super) fn run(args: &VersionsArgs, printer: Printer) -> Result<(), Failure> {
     let catalogue = Catalogue::builtin()?;
+    if let Some(VersionsCommand::Show { major, json }) = &args.command {
+        let portrait = portrait(catalogue.major(*major)?, &catalogue);
+        let text = if *json { serde_json::to_string_pretty(&portrait)? } else { show(&portrait) };
+        return Ok(printer.data(&text)?);
+    }
     let releases: Vec<Release> = match &args.range {
         Some(range) => {
             let selected = catalogue.resolve(range, args.minors)?;
@@ -52,6 +89,67 @@ pub(super) fn run(args: &VersionsArgs, printer: Printer) -> Result<(), Failure> 
         printer.data(&table(&lines))?;
     }
     Ok(())
+}
+
+fn portrait<'a>(major: &'a MajorRelease, catalogue: &Catalogue) -> Portrait<'a> {
+    let versions = |wanted: fn(&Release) -> bool| {
+        major.releases.iter().filter(|release| wanted(release)).map(|release| release.version).collect()
+    };
+    let latest = catalogue.latest(major.major);
+    Portrait {
+        major: major.major,
+        first_release: major.first_release,
+        end_of_life: major.end_of_life,
+        newer: major.newer,
+        releases: major.releases.len(),
+        latest: latest.map(|release| release.version),
+        latest_date: latest.and_then(|release| release.date),
+        prebuilt: versions(|release| release.prebuilt.is_some()),
+        unknown_hashes: versions(|release| release.sha256.is_none()),
+        changes: &major.changes,
+    }
+}
+
+fn show(portrait: &Portrait) -> String {
+    let date = |date: Option<Date>| date.map_or_else(|| "date not known".to_owned(), |date| date.to_string());
+    let list = |versions: &[Version], none: &str| match versions {
+        [] => none.to_owned(),
+        _ => versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let latest = portrait.latest.map_or_else(String::new, |version| version.to_string());
+    let newer = if portrait.newer { " (newer: takes part in a sweep only where it is named)" } else { "" };
+    let facts = [
+        ("first release", date(portrait.first_release)),
+        ("end of life", date(portrait.end_of_life)),
+        ("latest", format!("{latest} ({})", date(portrait.latest_date))),
+        ("releases", portrait.releases.to_string()),
+        ("prebuilt", list(&portrait.prebuilt, "none")),
+        ("without source hash", list(&portrait.unknown_hashes, "none")),
+    ];
+    let mut text = format!("PostgreSQL {}{newer}\n", portrait.major);
+    for (name, value) in facts {
+        let _ = writeln!(text, "  {name:20} {value}");
+    }
+    for Change { title, effect, source } in portrait.changes {
+        let _ = write!(text, "\n{title}\n{}{}", wrapped(effect), wrapped(&format!("[{source}]")));
+    }
+    text
+}
+
+/// Text in indented lines of at most 100 characters, longer words aside.
+fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines.iter().flat_map(|line| [line, "\n"]).collect()
 }
 
 fn line(release: Release, catalogue: &Catalogue) -> Line {
@@ -84,4 +182,18 @@ fn table(lines: &[Line]) -> String {
         ]);
     }
     tables::listing(&["version", "released", "end of life", "tag", "source hash", "prebuilt"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_wrapped_between_words() {
+        let text = wrapped(&"five§ ".repeat(40));
+        assert!(text.lines().all(|line| line.starts_with("  five§") && line.chars().count() <= 100), "{text}");
+        assert_eq!(text.split_whitespace().count(), 40);
+        assert!(text.lines().next().unwrap().chars().count() > 90);
+        assert_eq!(wrapped(&"x".repeat(200)), format!("  {}\n", "x".repeat(200)));
+    }
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod endpoint;
+mod finding;
 mod fixup;
 mod range;
 mod release;
@@ -13,9 +14,10 @@ mod version;
 
 pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
+pub use finding::{Finding, FindingStatus};
 pub use fixup::{Edit, Fixup, TreeKind};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
-pub use release::{MajorRelease, Release};
+pub use release::{Change, MajorRelease, Release};
 pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{

@@ -48,4 +48,19 @@ pub struct MajorRelease {
     /// Every published version, oldest first.
     #[serde(rename = "release", default)]
     pub releases: Vec<Release>,
+    /// What changed against the major before, as far as a benchmark may see it.
+    #[serde(rename = "change", default)]
+    pub changes: Vec<Change>,
+}
+
+/// A change between two majors that a benchmark may see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// What changed.
+    pub title: String,
+    /// What that does, or what was seen.
+    pub effect: String,
+    /// Who says so.
+    pub source: String,
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Build, HostFingerprint, Version};
+use super::{Build, Finding, HostFingerprint, Version};
 
 /// Name of a target inside a sweep: version plus the start of the build's key, `17.10-3fa9c1d2`. Two
 /// builds of one release are two targets.
@@ -136,4 +136,7 @@ pub struct SweepManifest {
     pub base: TargetId,
     /// The machine.
     pub host: Option<HostFingerprint>,
+    /// What the last call found out about the machine before it measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doctor: Vec<Finding>,
 }

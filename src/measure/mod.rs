@@ -3,6 +3,7 @@
 //! The world above sees two traits, [`Bench`] and [`Launch`], with [`LiveBench`] as the real
 //! implementation; a simulated world stands behind the same traits in tests.
 
+pub mod doctor;
 mod host;
 mod launch;
 mod lock;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    Build, BuildFingerprint, Cell, Clock, Group, GroupSummary, HostFingerprint, ImportedTarget, Microbenchmark, Origin,
-    Param, Protocol, Provenance, RateUnit, RelativeQps, Report, ReportRow, Statement, SweepManifest, Target, TargetId,
-    TargetSummary, Verdict, WireProtocol,
+    Build, BuildFingerprint, Cell, Clock, Finding, FindingStatus, Group, GroupSummary, HostFingerprint, ImportedTarget,
+    Microbenchmark, Origin, Param, Protocol, Provenance, RateUnit, RelativeQps, Report, ReportRow, Statement,
+    SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
 };
 
 /// A label that would run as a script if it were not escaped.
@@ -324,5 +324,21 @@ fn manifest(launches: usize) -> SweepManifest {
             filesystem: Some("ext4".to_owned()),
             c_compiler: None,
         }),
+        doctor: vec![
+            Finding {
+                check: "cpu governor".to_owned(),
+                status: FindingStatus::Ok,
+                found: "performance".to_owned(),
+                why: "a CPU that clocks down makes short queries look slow".to_owned(),
+                mend: None,
+            },
+            Finding {
+                check: "other processes".to_owned(),
+                status: FindingStatus::Warn,
+                found: format!("61 % of one CPU: {HOSTILE} (4711) 60 %"),
+                why: "whoever else runs takes CPU time".to_owned(),
+                mend: None,
+            },
+        ],
     }
 }

@@ -408,6 +408,20 @@ mod tests {
     }
 
     #[test]
+    fn the_condition_of_the_machine_is_told() {
+        let mut report = fixture::measured();
+        let method = |report: &Report| String::from_utf8(site(report)["method.html"].clone()).unwrap();
+        let text = method(&report);
+        assert!(text.contains("2 things were checked"), "{text}");
+        assert!(text.contains("<th scope=\"row\">other processes</th><td>warn</td><td>61 % of one CPU: "), "{text}");
+        assert!(!text.contains(">cpu governor<"), "only what is not well");
+        report.manifest.doctor.truncate(1);
+        assert!(method(&report).contains("All were as they should be."));
+        report.manifest.doctor.clear();
+        assert!(!method(&report).contains("Condition of the machine"));
+    }
+
+    #[test]
     fn one_launch_is_called_one_launch() {
         let site = site(&fixture::single_launch());
         let index = std::str::from_utf8(&site["index.html"]).unwrap();

@@ -227,6 +227,7 @@ fn add_sweep(store: &Store, tables: &Tables) -> Result<SweepManifest, StoreError
         targets,
         former_targets: Vec::new(),
         host: None,
+        doctor: Vec::new(),
     };
 
     let dir = store.sweep_dir(&manifest.id)?;

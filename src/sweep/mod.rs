@@ -22,7 +22,9 @@ pub use prepare::{Prepared, SweepRequest, check_space, prepare};
 
 use crate::build::{BuildError, Builder, Choice};
 use crate::catalog::CatalogError;
-use crate::domain::{HostFingerprint, Origin, Outcome, RateUnit, SliceRecord, SweepManifest, Target, TargetId};
+use crate::domain::{
+    Finding, HostFingerprint, Origin, Outcome, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
+};
 use crate::measure::MeasureError;
 use crate::store::{Store, StoreError};
 
@@ -200,12 +202,13 @@ pub fn targets(
 }
 
 /// Finds the sweep of this protocol and machine in the results, or begins one. With `fresh` a new one is begun
-/// in any case; the old one stays where it is.
+/// in any case; the old one stays where it is. `doctor` is what was found out about the machine before.
 pub fn open(
     store: &Store,
     prepared: &Prepared,
     targets: Vec<Target>,
     host: HostFingerprint,
+    doctor: Vec<Finding>,
     arguments: &[String],
     fresh: bool,
 ) -> Result<SweepManifest, SweepError> {
@@ -228,6 +231,7 @@ pub fn open(
         former_targets: Vec::new(),
         base,
         host: Some(host),
+        doctor,
     };
     if let Some(previous) = previous {
         manifest.created_at = previous.created_at;

@@ -71,6 +71,8 @@ pub struct Estimate {
     pub duration: Duration,
     /// Disk space of the largest cluster with its WAL.
     pub disk_bytes: u64,
+    /// Size of the freshly loaded table with its indexes.
+    pub table_bytes: u64,
 }
 
 /// Makes the plan: per block all targets in random order, minus what is stored.
@@ -178,7 +180,11 @@ impl SweepPlan {
                 };
             }
         }
-        Estimate { duration: Duration::from_secs_f64(seconds), disk_bytes: cluster_bytes(suite, protocol) }
+        Estimate {
+            duration: Duration::from_secs_f64(seconds),
+            disk_bytes: cluster_bytes(suite, protocol),
+            table_bytes: table_bytes(protocol),
+        }
     }
 }
 
@@ -192,11 +198,16 @@ pub fn slice_seconds(clock: Clock, protocol: &Protocol) -> Option<f64> {
     }
 }
 
-/// Space of one cluster: heap (37 rows per 8 KiB page) and two indexes, doubled for what the write
-/// steps leave behind, and the WAL of all write steps up to the configurations' limit.
+/// Heap (37 rows per 8 KiB page) and two indexes.
+fn table_bytes(protocol: &Protocol) -> u64 {
+    const ROW: u64 = 270;
+    ROW * protocol.rows
+}
+
+/// Space of one cluster: the table, doubled for what the write steps leave behind, and the WAL of all
+/// write steps up to the configurations' limit.
 fn cluster_bytes(suite: &Suite, protocol: &Protocol) -> u64 {
     const EMPTY: u64 = 100 << 20;
-    const ROW: u64 = 270;
     const WAL_BYTES_PER_WRITE_SECOND: f64 = 30e6;
     const WAL_LIMIT: f64 = 40e9;
     let write_seconds: f64 = suite
@@ -207,5 +218,5 @@ fn cluster_bytes(suite: &Suite, protocol: &Protocol) -> u64 {
         .sum();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and below the limit")]
     let wal = (write_seconds * WAL_BYTES_PER_WRITE_SECOND).min(WAL_LIMIT) as u64;
-    EMPTY + 2 * ROW * protocol.rows + wal
+    EMPTY + 2 * table_bytes(protocol) + wal
 }

@@ -44,6 +44,29 @@ pub struct SweepRequest {
     pub unix_socket: bool,
 }
 
+impl SweepRequest {
+    /// A range with a profile's numbers, and nothing else asked for.
+    #[must_use]
+    pub const fn new(range: ReleaseRange, profile: &'static Profile) -> Self {
+        Self {
+            range,
+            minors: false,
+            profile,
+            rows: None,
+            seconds: None,
+            write_seconds: None,
+            warmup_seconds: None,
+            launches: None,
+            benches: Vec::new(),
+            config: None,
+            data_checksums: None,
+            suite: None,
+            base: None,
+            unix_socket: false,
+        }
+    }
+}
+
 /// What will be run.
 #[derive(Debug, Clone)]
 pub struct Prepared {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::{Origin, Protocol, Target};
+use crate::domain::{Finding, FindingStatus, Origin, Protocol, Target};
 use crate::site::SiteError;
 use crate::site::format::{plain, whole};
 use crate::site::view::{Fact, Link, Page, Site};
@@ -15,6 +15,9 @@ struct View {
     protocol: Vec<Fact>,
     files: Vec<String>,
     environment: Vec<Fact>,
+    /// Checks of the machine that did not end well, and how many were made.
+    findings: Vec<FindingRow>,
+    examined: usize,
     builds: Vec<BuildRow>,
     same_toolchain: bool,
     command: String,
@@ -34,6 +37,14 @@ struct BuildRow {
     sha256: String,
     settings: usize,
     digest: String,
+}
+
+#[derive(Serialize)]
+struct FindingRow {
+    check: String,
+    status: &'static str,
+    found: String,
+    why: String,
 }
 
 /// `method.html`.
@@ -56,6 +67,13 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
             Origin::Measured { .. } => Vec::new(),
         },
         environment: environment(site),
+        findings: manifest
+            .doctor
+            .iter()
+            .filter(|finding| finding.status != FindingStatus::Ok)
+            .map(finding_row)
+            .collect(),
+        examined: manifest.doctor.len(),
         builds: site.targets().iter().enumerate().map(|(index, target)| build_row(site, index, target)).collect(),
         same_toolchain: toolchains.all(|toolchain| Some(toolchain) == first),
         command: manifest.command.clone(),
@@ -109,6 +127,15 @@ fn environment(site: &Site) -> Vec<Fact> {
         Fact::new("File system of the data", known(&host.filesystem)),
         Fact::new("C compiler on the machine", known(&host.c_compiler)),
     ]
+}
+
+fn finding_row(finding: &Finding) -> FindingRow {
+    FindingRow {
+        check: finding.check.clone(),
+        status: finding.status.word(),
+        found: finding.found.clone(),
+        why: finding.why.clone(),
+    }
 }
 
 fn build_row(site: &Site, index: usize, target: &Target) -> BuildRow {

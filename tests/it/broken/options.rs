@@ -126,3 +126,13 @@ error: the current sweep was imported; name the releases to measure, such as 16.
 
 "#]]);
 }
+
+#[test]
+fn a_size_without_a_unit() {
+    refused(&Sandbox::new(), &["cache", "prune", "--keep", "20"], USAGE).says(str![[r#"
+error: invalid value '20' for '--keep <SIZE>': write a size such as 20G, 1.5G, 500M or 0
+
+For more information, try '--help'.
+
+"#]]);
+}

@@ -63,3 +63,21 @@ error: the base 15 is not one of the releases of this sweep (16.15, 17.12, 18.6)
 
 "#]]);
 }
+
+#[test]
+fn a_major_to_show_that_does_not_exist() {
+    refused(&Sandbox::new(), &["versions", "show", "9.7"], ERROR).says(str![[r#"
+error: PostgreSQL 9.7 is not in the catalogue; nearest: 9.6, 9.5, 10
+
+"#]]);
+}
+
+#[test]
+fn a_minor_to_show() {
+    refused(&Sandbox::new(), &["versions", "show", "16.2"], USAGE).says(str![[r#"
+error: invalid value '16.2' for '<MAJOR>': '16.2' is not a PostgreSQL major version such as 9.6 or 17
+
+For more information, try '--help'.
+
+"#]]);
+}

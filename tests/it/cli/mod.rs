@@ -8,24 +8,35 @@ use std::process::Command;
 
 use snapbox::{Assert, Data};
 
+use regtrack::domain::{Finding, FindingStatus};
+
 use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 22] = [
+const SNAPSHOTS: [(&str, &[&str]); 31] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-build", &["build", "--help"]),
     ("help-compare", &["compare", "--help"]),
     ("help-report", &["report", "--help"]),
     ("help-import", &["import", "--help"]),
+    ("help-doctor", &["doctor", "--help"]),
     ("help-status", &["status", "--help"]),
     ("help-versions", &["versions", "--help"]),
     ("help-bench", &["bench", "--help"]),
     ("help-bench-list", &["bench", "list", "--help"]),
+    ("help-cache", &["cache", "--help"]),
+    ("help-cache-list", &["cache", "list", "--help"]),
+    ("help-cache-prune", &["cache", "prune", "--help"]),
+    ("cache-list-json", &["cache", "list", "--cache", "none", "--json"]),
     ("versions", &["versions", "9.0..18"]),
     ("versions-minors", &["versions", "14.10..15.2", "--minors"]),
     ("versions-json", &["versions", "9.6", "--json"]),
+    ("help-versions-show", &["versions", "show", "--help"]),
+    ("versions-show", &["versions", "show", "9.2"]),
+    ("versions-show-beta", &["versions", "show", "19"]),
+    ("versions-show-json", &["versions", "show", "9.5", "--json"]),
     ("bench-list", &["bench", "list"]),
     ("bench-list-json", &["bench", "list", "--bench", "scan", "--bench", "read-write_range=10", "--json"]),
     ("plan", &["sweep", "16..18", "--dry-run", "--source", "prebuilt"]),
@@ -72,6 +83,28 @@ fn what_is_printed_is_what_was_accepted() {
 /// Only root gets to read which account its servers will have.
 fn without_account(text: &str) -> String {
     text.split_inclusive('\n').filter(|line| !line.contains("refuses to run as root")).collect()
+}
+
+#[test]
+fn the_doctor_says_what_is_missing_and_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let before = sandbox.tree();
+    let run = sandbox.run(&["doctor", "--profile", "smoke", "--json"]);
+    assert_eq!((run.status, run.stderr.as_str()), (1, ""), "neither npm nor a compiler is there");
+    let findings: Vec<Finding> = serde_json::from_str(&run.stdout).unwrap();
+    let of = |check: &str| findings.iter().find(|finding| finding.check == check).unwrap();
+    for (check, status, mend) in [
+        ("compiler", FindingStatus::Fail, Some("sudo apt-get install build-essential")),
+        ("npm", FindingStatus::Fail, Some("sudo apt-get install npm")),
+        ("flex", FindingStatus::Warn, Some("sudo apt-get install flex")),
+        ("setpriv", FindingStatus::Ok, None),
+        ("account", FindingStatus::Ok, None),
+    ] {
+        assert_eq!((of(check).status, of(check).mend.as_deref()), (status, mend), "{check}");
+    }
+    let text = sandbox.run(&["doctor", "--profile", "smoke"]);
+    assert!(text.stdout.contains("  mend: sudo apt-get install npm\n"), "{}", text.stdout);
+    assert_eq!((text.status, sandbox.tree()), (1, before));
 }
 
 #[test]

@@ -186,7 +186,8 @@ fn a_base_without_a_server_is_replaced_by_the_oldest_release_that_has_one_unless
     request.base = Some("16".to_owned());
     let prepared = sweep::prepare(&request, lab.catalogue, 8192).unwrap();
     let targets = call.manifest.targets.clone();
-    let error = sweep::open(&lab.store, &prepared, targets, HostFingerprint::default(), &[], false).unwrap_err();
+    let host = HostFingerprint::default();
+    let error = sweep::open(&lab.store, &prepared, targets, host, Vec::new(), &[], false).unwrap_err();
     assert!(matches!(&error, SweepError::NoBase { base } if *base == oldest.to_string()), "{error}");
 }
 

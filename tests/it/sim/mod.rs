@@ -78,7 +78,7 @@ impl Lab {
         let targets = sweep::targets(&prepared, &choices, world, &mut |event| events.push(event)).unwrap();
         let arguments = ["sweep".to_owned(), request.range.to_string()];
         let host = HostFingerprint { memory_mib: MEMORY_MIB, ..HostFingerprint::default() };
-        let manifest = sweep::open(&self.store, &prepared, targets, host, &arguments, fresh).unwrap();
+        let manifest = sweep::open(&self.store, &prepared, targets, host, Vec::new(), &arguments, fresh).unwrap();
         let stored = sweep::measured(&self.store.slices(&manifest.id).unwrap());
         let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
         let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
