@@ -78,12 +78,14 @@ pub(super) fn before_sweep(
     clusters: &Path,
     printer: Printer,
 ) -> Vec<Finding> {
+    let noise = prepared.profile != SMOKE;
+    printer.say(if noise { "examining the machine for five seconds" } else { "examining the machine" });
     let findings = examine(&Examination {
         programs: false,
         run_as: args.servers.run_as.as_deref(),
         places: vec![results(&global.results), data(clusters, estimate)],
         table_bytes: estimate.table_bytes,
-        noise: prepared.profile != SMOKE,
+        noise,
     });
     let bad: Vec<&Finding> = findings.iter().filter(|finding| finding.is_bad()).collect();
     for finding in &bad {
