@@ -141,7 +141,9 @@ fn one(
             line.proof_seconds = seconds;
         }
         Err(error) => {
-            printer.error(&error);
+            if !process::is_interrupted() {
+                printer.error(&error);
+            }
             line.error = Some(format!("{error:#}"));
         }
     }

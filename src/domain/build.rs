@@ -1,5 +1,6 @@
 //! A usable install tree of one PostgreSQL build, and what is known about how it came to be.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -82,16 +83,29 @@ pub struct BuildFingerprint {
 
 impl BuildFingerprint {
     /// The part that has to agree for a fair comparison: the compiler and those of its flags that
-    /// change the code it makes. Warning and debug flags differ from major to major and do not.
+    /// change the code it makes. Warning and debug flags differ from major to major and do not, nor does the order of
+    /// flags: in old releases `CFLAGS` come before PostgreSQL's own, later after them.
     #[must_use]
     pub fn toolchain(&self) -> String {
         let changes_code = |flag: &&str| !["-W", "-g", "-I", "-L"].iter().any(|harmless| flag.starts_with(harmless));
-        let flags = self.cflags.as_ref().map_or_else(
-            || "flags unknown".to_owned(),
-            |flags| flags.split_ascii_whitespace().filter(changes_code).collect::<Vec<_>>().join(" "),
-        );
+        let effective = |flags: &String| {
+            let flags = flags.split_ascii_whitespace().filter(changes_code);
+            // Of those that decide the same thing the last one counts.
+            let decided: BTreeMap<String, &str> = flags.map(|flag| (what_it_decides(flag), flag)).collect();
+            decided.into_values().collect::<Vec<_>>().join(" ")
+        };
+        let flags = self.cflags.as_ref().map_or_else(|| "flags unknown".to_owned(), effective);
         format!("{}, {flags}", self.compiler.as_deref().unwrap_or("compiler unknown"))
     }
+}
+
+/// What a compiler flag decides: `-O2` and `-Os` the same, `-fwrapv` and `-fno-wrapv`, `-std=gnu17` and `-std=c99`.
+fn what_it_decides(flag: &str) -> String {
+    if flag.starts_with("-O") {
+        return "-O".to_owned();
+    }
+    let name = flag.split_once('=').map_or(flag, |(name, _)| name);
+    name.strip_prefix("-fno-").map_or_else(|| name.to_owned(), |name| format!("-f{name}"))
 }
 
 /// A usable install tree.
@@ -206,9 +220,11 @@ mod tests {
         };
         let old = fingerprint(Some("-Wall -fwrapv -g -O2"));
         let new = fingerprint(Some("-Wall -Wshadow=compatible-local -fwrapv  -g -O2"));
-        assert_eq!(old.toolchain(), "gcc 12.2.0, -fwrapv -O2");
+        assert_eq!(old.toolchain(), "gcc 12.2.0, -O2 -fwrapv");
         assert_eq!(old.toolchain(), new.toolchain());
         assert_ne!(old.toolchain(), fingerprint(Some("-Wall -fwrapv -g -Os")).toolchain());
+        assert_eq!(old.toolchain(), fingerprint(Some("-Os -O2 -fno-wrapv -fwrapv")).toolchain(), "the last one counts");
+        assert_ne!(old.toolchain(), fingerprint(Some("-O2 -fno-wrapv")).toolchain());
         assert_eq!(fingerprint(None).toolchain(), "gcc 12.2.0, flags unknown");
     }
 }
