@@ -159,11 +159,9 @@ impl Cache {
         build.program("postgres").is_file().then_some(build)
     }
 
-    /// Removes a finished build. First the file that makes it one, so that half a tree is never taken for it.
-    pub(super) fn discard(build: &Build) -> Result<(), BuildError> {
-        let file = build.prefix.join(BUILD_FILE);
-        fs::remove_file(&file).map_err(io("remove", &file))?;
-        remove_if_there(&build.prefix)
+    /// Gives up what `provide` holds of a build.
+    pub(super) fn release(&self, key: &str) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
     /// A fresh work directory under `name`. Waits while another process has it.

@@ -9,7 +9,6 @@ use crate::domain::{Build, Provenance};
 use crate::process;
 
 use super::Builds;
-use super::cache::Cache;
 use super::error::{BuildError, io};
 
 /// File beside `build.json` that holds what the build was proved with.
@@ -37,8 +36,9 @@ impl Builds {
         run: impl FnOnce(&Path, &Path) -> Result<(), E>,
     ) -> Result<Proof<E>, BuildError> {
         let cache = self.cache()?;
-        // Under the lock of the build: another process may be making it anew, or proving it.
-        let claim = cache.claim(&build.key, say)?;
+        // A lock of its own, for another process may be proving the same build. That of the build itself is held
+        // by this builder, shared with everyone who uses it.
+        let claim = cache.claim(&format!("{}-proof", build.key), say)?;
         let marker = marker(build);
         if marker.as_ref().and_then(|marker| fs::read_to_string(marker).ok()).is_some_and(|proved| proved == stamp) {
             return Ok(Proof::Known);
@@ -55,7 +55,10 @@ impl Builds {
             Err(error) if process::is_interrupted() => Ok(Proof::Failed(error)),
             Err(error) => {
                 if matches!(build.provenance, Provenance::Source { .. } | Provenance::Git { .. }) {
-                    Cache::discard(build)?;
+                    cache.release(&build.key);
+                    if !cache.remove(&build.key)? {
+                        say(&format!("another process uses the build {}, so it stays, unproved", build.key));
+                    }
                 }
                 Ok(Proof::Failed(error))
             }
@@ -70,6 +73,7 @@ fn marker(build: &Build) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cache::Cache;
     use super::super::fingerprint::tests::program;
     use super::super::{ARCHIVE_URL, Options};
     use super::*;
@@ -127,6 +131,23 @@ mod tests {
             assert_eq!(build.prefix.exists(), stays, "{:?}", build.provenance);
             assert!(!build.prefix.join(MARKER).exists());
         }
+    }
+
+    #[test]
+    fn a_build_that_its_builder_holds_is_proved_and_one_that_others_use_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut builds, build) = built(home.path(), compiled());
+        // As after `provide`: this builder holds the build.
+        let hold = |cache: &Cache| cache.provide("k", &mut |_| {}, |_, _| unreachable!("it is made")).unwrap();
+        hold(builds.cache().unwrap());
+        assert_eq!(builds.prove(&build, "a", &mut |_| {}, |_, _| Ok::<(), ()>(())).unwrap(), Proof::Passed);
+
+        let other = Cache::open(home.path(), None).unwrap();
+        hold(&other);
+        let mut notes = Vec::new();
+        let proof = builds.prove(&build, "b", &mut |note| notes.push(note.to_owned()), |_, _| Err("broken")).unwrap();
+        assert_eq!(proof, Proof::Failed("broken"));
+        assert!(build.prefix.exists() && notes[0].contains("another process uses the build"), "{notes:?}");
     }
 
     #[test]
