@@ -100,20 +100,12 @@ pub(super) fn run(args: &BuildArgs, printer: Printer) -> Result<(), Failure> {
 fn proof_request(args: &BuildArgs) -> Result<SweepRequest, Failure> {
     let profile = profile::find(super::sweep::SMOKE).ok_or_else(|| anyhow!("there is no profile for proofs"))?;
     Ok(SweepRequest {
-        range: args.range.clone(),
         minors: args.minors,
-        profile,
         rows: Some(PROOF_ROWS),
         seconds: Some(PROOF_SECONDS),
-        write_seconds: None,
         warmup_seconds: Some(0.0),
         launches: Some(1),
-        benches: Vec::new(),
-        config: None,
-        data_checksums: None,
-        suite: None,
-        base: None,
-        unix_socket: false,
+        ..SweepRequest::new(args.range.clone(), profile)
     })
 }
 
