@@ -3,12 +3,15 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Lines of a child's output that an error shows.
 const TAIL_LINES: usize = 15;
@@ -101,6 +104,36 @@ impl fmt::Display for CommandError {
 /// Both output streams go to files, so a chatty child never blocks on a full pipe. With `log`, the
 /// child's standard error is appended there and the error names that file.
 pub fn run(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Result<String, CommandError> {
+    run_to_end(command, deadline, log, Child::kill)
+}
+
+/// [`run`] for a program with children of its own, such as make: they get a process group, and all of it is ended with
+/// the program. The group is asked first, so that a make can remove what it made in part.
+pub fn run_group(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Result<String, CommandError> {
+    run_to_end(command.process_group(0), deadline, log, end_group)
+}
+
+/// Asks a child's process group to end, and after some seconds ends it.
+fn end_group(child: &mut Child) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let Some(group) = group else { return child.kill() };
+    let _ = kill_process_group(group, Signal::TERM);
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE && child.try_wait()?.is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Also those that outlived their leader.
+    let _ = kill_process_group(group, Signal::KILL);
+    Ok(())
+}
+
+fn run_to_end(
+    command: &mut Command,
+    deadline: Duration,
+    log: Option<&Path>,
+    end: impl FnOnce(&mut Child) -> io::Result<()>,
+) -> Result<String, CommandError> {
     let (program, arguments) = words(command);
     let error = move |kind, tail| CommandError {
         program: program.clone(),
@@ -122,7 +155,7 @@ pub fn run(command: &mut Command, deadline: Duration, log: Option<&Path>) -> Res
 
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut child = command.spawn().map_err(|source| error(CommandErrorKind::Start(source), Vec::new()))?;
-    let status = wait(&mut child, deadline).map_err(output_error)?;
+    let status = wait(&mut child, deadline, end).map_err(output_error)?;
     match status {
         Some(status) if status.success() => {
             let mut text = String::new();
@@ -148,8 +181,12 @@ fn words(command: &Command) -> (String, String) {
     (command.get_program().to_string_lossy().into_owned(), arguments.join(" "))
 }
 
-/// Waits for `child` until the deadline or an interruption; kills it and returns `None` past that.
-fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<Option<ExitStatus>> {
+/// Waits for `child` until the deadline or an interruption; past that ends it by `end` and returns `None`.
+fn wait(
+    child: &mut Child,
+    deadline: Duration,
+    end: impl FnOnce(&mut Child) -> io::Result<()>,
+) -> io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
@@ -157,7 +194,7 @@ fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<Optio
             return Ok(Some(status));
         }
         if start.elapsed() > deadline || is_interrupted() {
-            child.kill()?;
+            end(child)?;
             child.wait()?;
             return Ok(None);
         }

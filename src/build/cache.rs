@@ -6,6 +6,7 @@
 //! archives/          downloaded source archives
 //! packages/          integrity of each npm package seen, so that a cached one needs no network
 //! logs/              one log per compile
+//! trees/<name>/      where sources are compiled
 //! locks/<name>.lock  held while tmp/regtrack-<name> is in use, and shared by those who use the build
 //! tmp/               work in progress
 //! ```
@@ -83,7 +84,7 @@ impl Cache {
     pub(super) fn open(root: &Path, account: Option<(u32, u32)>) -> Result<Self, BuildError> {
         create_public(root)?;
         let root = root.canonicalize().map_err(io("find", root))?;
-        for name in ["builds", "archives", "packages", "logs", "locks", "tmp"] {
+        for name in ["builds", "archives", "packages", "logs", "locks", "tmp", "trees"] {
             create_public(&root.join(name))?;
         }
         let cache = Self { root, held: Mutex::default() };
@@ -112,6 +113,26 @@ impl Cache {
     /// Place of a compile's log.
     pub(super) fn log(&self, name: &str) -> PathBuf {
         self.root.join("logs").join(format!("{name}.log"))
+    }
+
+    /// Place of a tree that sources are compiled in.
+    pub(super) fn tree(&self, name: &str) -> PathBuf {
+        self.root.join("trees").join(name)
+    }
+
+    /// The file whose lock says who works in a tree.
+    pub(super) fn open_tree_lock(&self, name: &str) -> Result<File, BuildError> {
+        open_lock(&self.lock_path(&format!("tree-{name}")))
+    }
+
+    /// Removes a tree; false when a process works in it.
+    pub(super) fn remove_tree(&self, name: &str) -> Result<bool, BuildError> {
+        let lock = self.open_tree_lock(name)?;
+        match lock.try_lock() {
+            Ok(()) => remove_if_there(&self.tree(name)).map(|()| true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(source)) => Err(io("lock", &self.tree(name))(source)),
+        }
     }
 
     /// The build `key`: from the cache, or made by `make` in a claimed directory. Of several processes
@@ -188,7 +209,8 @@ impl Cache {
         open_to_all(tree)?;
         let (version, fingerprint) = fingerprint::read(tree)?;
         let prefix = self.prefix(key);
-        let build = Build { version, key: key.to_owned(), provenance, fingerprint, prefix: prefix.clone() };
+        let key = key.to_owned();
+        let build = Build { version, key, provenance, variant: None, fingerprint, prefix: prefix.clone() };
         let file = tree.join(BUILD_FILE);
         let text = serde_json::to_vec_pretty(&build).map_err(|error| io("write", &file)(error.into()))?;
         fs::write(&file, text).map_err(io("write", &file))?;

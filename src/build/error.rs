@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::domain::Version;
+use crate::domain::{Major, Version};
 use crate::process::CommandError;
 
 /// Why a build could not be provided.
@@ -278,6 +278,38 @@ pub enum BuildError {
         /// The cause.
         #[source]
         source: Box<CommandError>,
+    },
+    /// A variant of servers that are not compiled here.
+    #[error("the build variant {variant} has to be compiled: choose --source=source, source=PATH or git=REPO")]
+    NotCompiled {
+        /// The variant.
+        variant: String,
+    },
+    /// The compiler that was named is not here.
+    #[error("the compiler '{compiler}' is not on this machine; install it, or name another after @ in --variant")]
+    NoCompiler {
+        /// Its name.
+        compiler: String,
+    },
+    /// A release that is older than a feature.
+    #[error("{version} has no {feature}: it came with {from}")]
+    NoFeature {
+        /// Version of the source.
+        version: Version,
+        /// The feature's name.
+        feature: String,
+        /// The first major that has it.
+        from: Major,
+    },
+    /// The machine lacks what a feature needs.
+    #[error("{feature} needs {missing}, which is not here; install {package} (Debian's name)")]
+    MissingLibrary {
+        /// The feature's name.
+        feature: String,
+        /// `the library liblz4`, `the program llvm-config`.
+        missing: String,
+        /// The package that has it.
+        package: String,
     },
     /// The compiler does not run.
     #[error("the compiler '{compiler}' does not run")]

@@ -1,13 +1,16 @@
 //! Commits of a PostgreSQL repository.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+use sha2::{Digest, Sha256};
 
 use crate::domain::{Major, Release, Version};
 use crate::process::{self, CommandError, CommandErrorKind};
 
 use super::error::BuildError;
+use super::relevance;
 
 /// A search through all commit messages of a large repository on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -79,11 +82,76 @@ fn tagged_version(major: Major, tag: &str) -> Option<Version> {
     format!("{major}{joint}{}", last.to_ascii_lowercase()).parse().ok()
 }
 
-/// Writes the files of a commit as a tar archive.
-pub(super) fn archive(repository: &Path, commit: &str, file: &Path) -> Result<(), BuildError> {
-    let mut command = command(repository);
-    command.args(["archive", "--format=tar", "--output"]).arg(file).arg(commit);
-    process::run(&mut command, DEADLINE, None).map(drop).map_err(failed(repository, &format!("export {commit}")))
+/// The content of one file of a commit.
+pub(super) fn file(repository: &Path, commit: &str, path: &str) -> Result<String, BuildError> {
+    git(repository, &["show", &format!("{commit}:{path}")])
+        .map_err(failed(repository, &format!("read {path} of {commit}")))
+}
+
+/// SHA-256 over those files of a commit that can change the server: equal for commits that differ elsewhere only.
+pub(super) fn content_hash(repository: &Path, commit: &str, jit: bool) -> Result<String, BuildError> {
+    let list = git(repository, &["ls-tree", "-r", "-z", "--full-tree", commit]);
+    let list = list.map_err(failed(repository, &format!("list the files of {commit}")))?;
+    let mut hash = Sha256::new();
+    for entry in list.split_terminator('\0') {
+        // Mode, type and hash of the content; then the path.
+        let path = entry.split_once('\t').map_or(entry, |(_, path)| path);
+        if relevance::counts(path, jit) {
+            hash.update(entry);
+            hash.update([0]);
+        }
+    }
+    Ok(format!("{:x}", hash.finalize()))
+}
+
+/// Paths of the files that differ between two commits.
+pub(super) fn changed(repository: &Path, from: &str, to: &str) -> Result<Vec<String>, BuildError> {
+    let arguments = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", from, to];
+    let list = git(repository, &arguments).map_err(failed(repository, &format!("compare {from} with {to}")))?;
+    Ok(list.split_terminator('\0').map(str::to_owned).collect())
+}
+
+/// The directory where git keeps a repository's data: names the repository whatever path leads to it.
+pub(super) fn data_directory(repository: &Path) -> Result<PathBuf, BuildError> {
+    let path = git(repository, &["rev-parse", "--absolute-git-dir"]);
+    Ok(PathBuf::from(path.map_err(failed(repository, "look for its data"))?.trim_end_matches('\n')))
+}
+
+/// A directory outside of the repository that holds the files of one commit and what was made of them. It has an
+/// index of its own, so the repository's index, its work tree and its `HEAD` are left alone.
+#[derive(Debug)]
+pub(super) struct Checkout<'a> {
+    pub(super) repository: &'a Path,
+    pub(super) directory: &'a Path,
+    pub(super) index: &'a Path,
+}
+
+impl Checkout<'_> {
+    /// Puts the files of a commit into the directory. Writes only those that differ, so that make sees by their times
+    /// which these are; edits of such files are undone, other files stay.
+    pub(super) fn switch(&self, commit: &str) -> Result<(), BuildError> {
+        self.git(&["read-tree", "--reset", "-u", commit]).map(drop)
+    }
+
+    /// The files beside a file of the commit that are not part of the commit: what was made there.
+    pub(super) fn made_beside(&self, path: &str) -> Result<Vec<PathBuf>, BuildError> {
+        let parent = path.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
+        let list = self.git(&["ls-files", "--others", "-z", "--", &format!(":(glob){parent}*")])?;
+        Ok(list.split_terminator('\0').map(|path| self.directory.join(path)).collect())
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<String, BuildError> {
+        let mut command = elsewhere();
+        // What the person set for their own work must not shape the files here.
+        for setting in ["core.bare=false", "core.sparseCheckout=false", "core.autocrlf=false", "core.fsmonitor=false"] {
+            command.args(["-c", setting]);
+        }
+        let data = data_directory(self.repository)?;
+        command.arg("--git-dir").arg(data).arg("--work-tree").arg(self.directory);
+        command.env("GIT_INDEX_FILE", self.index).current_dir(self.directory).args(arguments);
+        process::run(&mut command, DEADLINE, None)
+            .map_err(failed(self.repository, &format!("check out in {}", self.directory.display())))
+    }
 }
 
 /// `None` when the repository is fine and does not have the revision.
@@ -103,8 +171,15 @@ fn git(repository: &Path, arguments: &[&str]) -> Result<String, CommandError> {
 
 /// git for this repository, whatever repository the caller itself may be in.
 fn command(repository: &Path) -> Command {
+    let mut command = elsewhere();
+    command.arg("-C").arg(repository);
+    command
+}
+
+/// git without what the caller's environment says about repositories.
+fn elsewhere() -> Command {
     let mut command = Command::new("git");
-    command.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE").arg("-C").arg(repository);
+    command.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
     command
 }
 
@@ -181,15 +256,51 @@ mod tests {
         }
     }
 
+    fn written(directory: &Path) -> Vec<(String, String)> {
+        let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = paths.filter(|path| path.is_file()).collect();
+        files.sort();
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        files.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
+    }
+
     #[test]
-    fn a_commit_is_exported_as_it_was() {
+    fn a_checkout_changes_what_differs_and_leaves_what_was_made() {
         let home = tempfile::tempdir().unwrap();
-        repository(home.path());
-        let file = home.path().join("out.tar");
-        archive(home.path(), &resolve(home.path(), "stable~1").unwrap(), &file).unwrap();
-        let out = home.path().join("out");
-        std::fs::create_dir(&out).unwrap();
-        super::super::unpack::unpack(&file, &out).unwrap();
-        assert_eq!(std::fs::read_to_string(out.join("f")).unwrap(), "2\n");
+        let (repo, directory) = (home.path().join("repo"), home.path().join("out"));
+        std::fs::create_dir(&repo).unwrap();
+        std::fs::create_dir(&directory).unwrap();
+        sh(&repo, "git init -q -b m .; echo a >a; echo b >b; git add .; git commit -qm one");
+        sh(&repo, "echo c >c; git rm -q b; echo A >a; git add .; git commit -qm two; git checkout -q HEAD~1");
+        let index = home.path().join("index");
+        let checkout = Checkout { repository: &repo, directory: &directory, index: &index };
+        checkout.switch("m~1").unwrap();
+        sh(&directory, "echo made >a.o; echo edited >a");
+        checkout.switch("m").unwrap();
+        let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        assert_eq!(written(&directory), [file("a", "A\n"), file("a.o", "made\n"), file("c", "c\n")]);
+        assert_eq!(checkout.made_beside("a").unwrap(), [directory.join("a.o")]);
+        // The same commit again: an edit is undone.
+        sh(&directory, "echo edited >a");
+        checkout.switch("m").unwrap();
+        assert_eq!(written(&directory)[0], file("a", "A\n"));
+        assert_eq!(written(&repo), [file("a", "a\n"), file("b", "b\n")], "the repository's own files stay");
+        assert_eq!(changed(&repo, "m~1", "m").unwrap(), ["a", "b", "c"]);
+        assert_eq!(super::file(&repo, "m", "a").unwrap(), "A\n");
+    }
+
+    #[test]
+    fn the_hash_follows_what_is_compiled() {
+        let home = tempfile::tempdir().unwrap();
+        let commit = |script: &str| {
+            sh(home.path(), &format!("{script}; git add -A; git commit -qm x"));
+            content_hash(home.path(), "HEAD", false).unwrap()
+        };
+        let first = commit("git init -q .; mkdir -p doc src/backend; echo 1 >src/backend/a.c; echo 1 >doc/a");
+        assert_eq!(commit("echo 2 >doc/a; echo 1 >src/backend/README"), first);
+        let second = commit("echo 2 >src/backend/a.c");
+        assert_ne!(second, first);
+        assert_ne!(commit("chmod +x src/backend/a.c"), second, "a mode counts too");
+        assert_eq!(commit("chmod -x src/backend/a.c; git mv doc/a doc/b"), second);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn provide(path: &Path, wanted: Wanted, account: Option<(u32, u32)>) 
     wanted.check(version, &prefix.display().to_string())?;
     let name = prefix.display().to_string();
     let key = cache::key(&["installed", &name, &fingerprint.postgres_sha256]);
-    Ok(Build { version, key, provenance: Provenance::Installed { prefix: name }, fingerprint, prefix })
+    Ok(Build { version, key, provenance: Provenance::Installed { prefix: name }, variant: None, fingerprint, prefix })
 }
 
 fn find(path: &Path, wanted: Wanted) -> PathBuf {

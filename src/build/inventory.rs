@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::cache::{self, Cache};
 use super::error::{BuildError, io};
+use super::worktree;
 use crate::domain::{Build, Provenance, Version};
 
 /// What a cache directory holds. Field names are part of the JSON output.
@@ -20,6 +21,23 @@ pub struct Inventory {
     pub builds: Vec<CachedBuild>,
     /// Downloaded source archives by name.
     pub archives: Vec<CachedArchive>,
+    /// Trees that sources were compiled in, the one that was used last first.
+    pub trees: Vec<CachedTree>,
+}
+
+/// A tree that a source was compiled in: kept for the next commit, or left by a compile that was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CachedTree {
+    /// Name of its directory.
+    pub name: String,
+    /// Room that it takes on the disk.
+    pub bytes: u64,
+    /// When it was used last.
+    pub last_used: Timestamp,
+    /// Whether a compile was interrupted there.
+    pub unfinished: bool,
+    /// Whether a process works there now.
+    pub in_use: bool,
 }
 
 /// A finished build.
@@ -67,7 +85,17 @@ impl Inventory {
             }
         }
         archives.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { directory: directory.to_owned(), builds, archives })
+        let mut trees = Vec::new();
+        for path in entries(&directory.join("trees"))? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let lock = directory.join("locks").join(format!("tree-{name}.lock"));
+            // One without a lock was not made here.
+            if lock.is_file() && path.is_dir() {
+                trees.push(tree(&path, name, &lock)?);
+            }
+        }
+        trees.sort_by(|a: &CachedTree, b| b.last_used.cmp(&a.last_used).then_with(|| a.name.cmp(&b.name)));
+        Ok(Self { directory: directory.to_owned(), builds, archives, trees })
     }
 
     /// Room that all builds take together, in bytes.
@@ -82,8 +110,29 @@ impl Inventory {
         self.archives.iter().map(|archive| archive.bytes).sum()
     }
 
-    /// The builds that have to go for the rest to fit into `keep` bytes: those that were used least
-    /// recently, and none that is in use.
+    /// Room that all trees take together, in bytes.
+    #[must_use]
+    pub fn tree_bytes(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.bytes).sum()
+    }
+
+    /// The trees that have to go for builds and trees to fit into `keep` bytes. They go before any build: one that
+    /// is gone costs less than a build that is.
+    #[must_use]
+    pub fn superfluous_trees(&self, keep: u64) -> Vec<&CachedTree> {
+        let mut rest = self.build_bytes() + self.tree_bytes();
+        let oldest_first = self.trees.iter().rev().filter(|tree| !tree.in_use);
+        oldest_first
+            .take_while(|tree| {
+                let too_much = rest > keep;
+                rest -= if too_much { tree.bytes } else { 0 };
+                too_much
+            })
+            .collect()
+    }
+
+    /// The builds that have to go for the rest to fit into `keep` bytes when there is no tree: those that were used
+    /// least recently, and none that is in use.
     #[must_use]
     pub fn superfluous(&self, keep: u64) -> Vec<&CachedBuild> {
         let mut rest = self.build_bytes();
@@ -101,6 +150,19 @@ impl Inventory {
 /// Removes `build` from the cache at `directory`. False when a process has begun to use it meanwhile.
 pub fn prune(directory: &Path, build: &CachedBuild) -> Result<bool, BuildError> {
     Cache::open(directory, None)?.remove(&build.key)
+}
+
+/// Removes `tree` from the cache at `directory`. False when a process works there.
+pub fn prune_tree(directory: &Path, tree: &CachedTree) -> Result<bool, BuildError> {
+    Cache::open(directory, None)?.remove_tree(&tree.name)
+}
+
+fn tree(path: &Path, name: String, lock: &Path) -> Result<CachedTree, BuildError> {
+    let state = path.join("state.json");
+    let used = state.metadata().or_else(|_| path.metadata()).and_then(|metadata| metadata.modified());
+    let last_used = Timestamp::try_from(used.map_err(io("look at", path))?).unwrap_or(Timestamp::UNIX_EPOCH);
+    let (bytes, in_use) = (disk_use(path)?, is_locked(lock));
+    Ok(CachedTree { name, bytes, last_used, unfinished: worktree::is_unfinished(path), in_use })
 }
 
 /// The build in a directory, if it was made here: a link or a copy under another name was not.

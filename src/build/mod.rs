@@ -1,10 +1,11 @@
 //! From a release or a commit to a usable install tree. Never starts a server.
 //!
-//! Four ways lead to a [`Build`]: an npm package (`prebuilt`), a compile of a source archive, directory
-//! (`source`) or commit (`git`), and a prefix that is there already (`installed`). What is made
-//! here is kept in a `cache` under the hash of everything that went into it.
+//! Three ways lead to a [`Build`]: an npm package (`prebuilt`), a compile of a source archive, directory or commit
+//! (`origin` says what, `recipe` how, `compile` does it in a `worktree`), and a prefix that is there already
+//! (`installed`). What is made here is kept in a `cache` under the hash of everything that went into it.
 
 mod cache;
+mod compile;
 mod download;
 mod error;
 mod fingerprint;
@@ -12,24 +13,31 @@ mod fixups;
 mod git;
 mod installed;
 mod inventory;
+mod origin;
 mod plan;
 mod prebuilt;
 mod programs;
 mod proof;
-mod source;
+mod recipe;
+mod relevance;
 mod unpack;
+mod worktree;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{OnceLock, mpsc};
 
-use crate::domain::{Build, Fixup, Release, Source, Version};
+use crate::domain::{Build, Fixup, Release, Source, Variant, Version};
 
 use cache::Cache;
+use compile::Cpus;
 pub use error::BuildError;
 use error::one_line;
-pub use inventory::{CachedArchive, CachedBuild, Inventory, prune};
+pub use inventory::{CachedArchive, CachedBuild, CachedTree, Inventory, prune, prune_tree};
+use origin::Origin;
 pub use proof::Proof;
-use source::{Origin, Recipe};
+use recipe::{Recipe, Toolchains};
 
 /// Where the official source archives are published.
 pub const ARCHIVE_URL: &str = "https://ftp.postgresql.org/pub/source";
@@ -45,6 +53,8 @@ pub struct Request {
     pub prebuilt_fallback: Option<Release>,
     /// What releases of its major need in order to compile.
     pub fixups: Vec<Fixup>,
+    /// How it is compiled, if it is.
+    pub variant: Variant,
 }
 
 impl Request {
@@ -81,31 +91,15 @@ pub enum Choice {
         instead_of: Option<Version>,
     },
     /// Compile the official archive.
-    Archive {
-        /// The release.
-        release: Release,
-        /// What releases of its major need.
-        fixups: Vec<Fixup>,
-    },
+    Archive(Request),
     /// Compile the archive or directory that the person named.
-    Path {
-        /// The release it should hold.
-        release: Release,
-        /// Whether another minor of the same major will do.
-        floating: bool,
-        /// What releases of its major need.
-        fixups: Vec<Fixup>,
-    },
+    Path(Request),
     /// Compile a commit of the repository that the person named.
     Git {
-        /// The release it should hold.
-        release: Release,
-        /// Whether another minor of the same major will do.
-        floating: bool,
+        /// The release that it should hold.
+        request: Request,
         /// The commit, tag or branch, when it is not to be found by the release.
         revision: Option<String>,
-        /// What releases of its major need.
-        fixups: Vec<Fixup>,
     },
     /// Use the prefix that the person named.
     Prefix {
@@ -121,11 +115,17 @@ impl Choice {
     #[must_use]
     pub fn release(&self) -> &Release {
         match self {
-            Self::Archive { release, .. }
-            | Self::Git { release, .. }
-            | Self::Prebuilt { release, .. }
-            | Self::Path { release, .. }
-            | Self::Prefix { release, .. } => release,
+            Self::Archive(request) | Self::Path(request) | Self::Git { request, .. } => &request.release,
+            Self::Prebuilt { release, .. } | Self::Prefix { release, .. } => release,
+        }
+    }
+
+    /// How it will be compiled, if it will be.
+    #[must_use]
+    pub fn variant(&self) -> Option<&Variant> {
+        match self {
+            Self::Archive(request) | Self::Path(request) | Self::Git { request, .. } => Some(&request.variant),
+            Self::Prebuilt { .. } | Self::Prefix { .. } => None,
         }
     }
 }
@@ -134,13 +134,17 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = self.release().version;
         match self {
-            Self::Prebuilt { .. } => write!(f, "prebuilt {version}"),
-            Self::Archive { .. } | Self::Path { .. } => write!(f, "source {version}"),
-            Self::Git { revision: Some(revision), .. } => write!(f, "git {} at {revision}", version.major),
-            Self::Git { floating: true, .. } => write!(f, "git {}", version.major),
-            Self::Git { .. } => write!(f, "git {version}"),
-            Self::Prefix { floating: true, .. } => write!(f, "installed {}", version.major),
-            Self::Prefix { .. } => write!(f, "installed {version}"),
+            Self::Prebuilt { .. } => write!(f, "prebuilt {version}")?,
+            Self::Archive(_) | Self::Path(_) => write!(f, "source {version}")?,
+            Self::Git { revision: Some(revision), .. } => write!(f, "git {} at {revision}", version.major)?,
+            Self::Git { request: Request { floating: true, .. }, .. } => write!(f, "git {}", version.major)?,
+            Self::Git { .. } => write!(f, "git {version}")?,
+            Self::Prefix { floating: true, .. } => write!(f, "installed {}", version.major)?,
+            Self::Prefix { .. } => write!(f, "installed {version}")?,
+        }
+        match self.variant() {
+            Some(variant) if !variant.name.is_default() => write!(f, " {}", variant.name),
+            _ => Ok(()),
         }
     }
 }
@@ -153,7 +157,28 @@ pub trait Builder {
 
     /// Provides the first choice that works. `say` receives one-line notes about what takes time and
     /// about every choice that was passed over.
-    fn provide(&mut self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError>;
+    fn provide(&self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError>;
+
+    /// Provides the first choice that works for each request; `tell` hears of each as it happens. The requests may be
+    /// worked on side by side and be done in any order.
+    fn provide_all(&self, requests: &[Vec<Choice>], tell: &mut dyn FnMut(usize, Progress)) {
+        for (index, choices) in requests.iter().enumerate() {
+            tell(index, Progress::Started);
+            let provided = self.provide(choices, &mut |note| tell(index, Progress::Note(note.to_owned())));
+            tell(index, Progress::Done(Box::new(provided)));
+        }
+    }
+}
+
+/// What happens to one of several requests.
+#[derive(Debug)]
+pub enum Progress {
+    /// Work on it begins.
+    Started,
+    /// One line worth reading.
+    Note(String),
+    /// How it ended.
+    Done(Box<Result<Build, BuildError>>),
 }
 
 /// The real [`Builder`].
@@ -162,8 +187,11 @@ pub trait Builder {
 #[derive(Debug)]
 pub struct Builds {
     options: Options,
-    cache: Option<Cache>,
-    recipe: Option<Recipe>,
+    cache: OnceLock<Cache>,
+    cpus: OnceLock<Cpus>,
+    toolchains: Toolchains,
+    /// Compiles that are going on.
+    compiling: AtomicU64,
 }
 
 impl Builder for Builds {
@@ -171,7 +199,7 @@ impl Builder for Builds {
         plan::choices(&self.options.source, requests, &programs::on_path)
     }
 
-    fn provide(&mut self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+    fn provide(&self, choices: &[Choice], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         let mut failures = Vec::new();
         for (index, choice) in choices.iter().enumerate() {
             tracing::debug!(%choice, "getting a server");
@@ -196,16 +224,52 @@ impl Builder for Builds {
             None => Err(BuildError::NoChoice),
         }
     }
+
+    /// As many at a time as there are compile jobs: compilers of all of them share the jobs, so while one build is at
+    /// a step that cannot use more than one CPU, another has the rest.
+    fn provide_all(&self, requests: &[Vec<Choice>], tell: &mut dyn FnMut(usize, Progress)) {
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..self.options.jobs.clamp(1, requests.len().max(1)) {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    // A receiver that is gone is of no interest: nobody waits for the result.
+                    let tell = |index, progress| drop(sender.send((index, progress)));
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(choices) = requests.get(index).filter(|_| !crate::process::is_interrupted()) else {
+                            break;
+                        };
+                        tell(index, Progress::Started);
+                        let mut say = |note: &str| tell(index, Progress::Note(note.to_owned()));
+                        let provided = self.provide(choices, &mut say);
+                        tell(index, Progress::Done(Box::new(provided)));
+                    }
+                });
+            }
+            drop(sender);
+            for (index, progress) in receiver {
+                tell(index, progress);
+            }
+        });
+    }
 }
 
 impl Builds {
     /// A builder with these options. Touches nothing yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, cache: None, recipe: None }
+        Self {
+            options,
+            cache: OnceLock::new(),
+            cpus: OnceLock::new(),
+            toolchains: Toolchains::default(),
+            compiling: AtomicU64::new(0),
+        }
     }
 
-    fn one(&mut self, choice: &Choice, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+    fn one(&self, choice: &Choice, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         match choice {
             Choice::Prebuilt { release, instead_of } => {
                 let build = prebuilt::provide(self.cache()?, release, say)?;
@@ -214,25 +278,12 @@ impl Builds {
                 }
                 Ok(build)
             }
-            Choice::Archive { release, fixups } => self.archive(release, fixups, say),
-            Choice::Path { release, floating, fixups } => {
-                let path = self.named_path()?;
-                let wanted = Wanted { version: release.version, floating: *floating };
-                let origin = source::find(&path, wanted, release)?;
-                self.compile(&origin, wanted, fixups, say)
+            Choice::Archive(request) => self.archive(request, say),
+            Choice::Path(request) => {
+                let origin = origin::find(&self.named_path()?, Wanted::of(request), &request.release)?;
+                self.compile(&origin, Wanted::of(request), &self.recipe(request)?, say)
             }
-            Choice::Git { release, floating, revision, fixups } => {
-                let repository = self.named_path()?;
-                let wanted = Wanted { version: release.version, floating: *floating };
-                if let Some(revision) = revision {
-                    let commit = git::resolve(&repository, revision)?;
-                    // A commit between two releases reports the version of the one before it.
-                    let origin = Origin::Commit { repository, commit };
-                    return self.compile(&origin, Wanted { floating: true, ..wanted }, fixups, say);
-                }
-                let commit = git::release_commit(&repository, release, *floating)?;
-                self.compile(&Origin::Commit { repository, commit }, wanted, fixups, say)
-            }
+            Choice::Git { request, revision } => self.commit(request, revision.as_deref(), say),
             Choice::Prefix { release, floating } => {
                 let wanted = Wanted { version: release.version, floating: *floating };
                 installed::provide(&self.named_path()?, wanted, self.options.account)
@@ -248,68 +299,120 @@ impl Builds {
         }
     }
 
+    fn recipe(&self, request: &Request) -> Result<Recipe, BuildError> {
+        // Another minor may turn out to be in the source, so what only that one needs counts too.
+        let needed = |fixup: &&Fixup| request.floating || fixup.covers(request.release.version);
+        let fixups = request.fixups.iter().filter(needed).cloned().collect();
+        Recipe::new(&self.toolchains, &request.variant, fixups)
+    }
+
+    /// Compiles a commit: a release's own, or the one that was named.
+    fn commit(
+        &self,
+        request: &Request,
+        revision: Option<&str>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Build, BuildError> {
+        let repository = self.named_path()?;
+        let (commit, wanted) = match revision {
+            // A commit between two releases reports the version of the one before it.
+            Some(revision) => (git::resolve(&repository, revision)?, Wanted { floating: true, ..Wanted::of(request) }),
+            None => (git::release_commit(&repository, &request.release, request.floating)?, Wanted::of(request)),
+        };
+        let recipe = self.recipe(&Request { floating: wanted.floating, ..request.clone() })?;
+        let sha256 = git::content_hash(&repository, &commit, recipe.jit())?;
+        let origin = Origin::Commit { repository, commit, sha256, neighbours: revision.is_some() };
+        let build = self.compile(&origin, wanted, &recipe, say)?;
+        let provenance = origin.provenance();
+        if build.provenance != provenance {
+            say(&format!("{origin} gives the same server as another commit: {}", build.provenance));
+        }
+        Ok(Build { provenance, ..build })
+    }
+
     /// Compiles the official archive; downloads it unless it, or its build, is in the cache.
-    fn archive(&mut self, release: &Release, fixups: &[Fixup], say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
-        let base = self.options.archive_url.clone();
+    fn archive(&self, request: &Request, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+        let (base, release) = (&self.options.archive_url, &request.release);
         let cache = self.cache()?;
         let file = cache.archive(&release.archive);
         // With a known hash the key is known, so a cached build needs no archive.
         let sha256 = match &release.sha256 {
             Some(sha256) => sha256.clone(),
-            None => download::archive(cache, &base, release, say)?,
+            None => download::archive(cache, base, release, say)?,
         };
-        self.compile_with(&Origin::Archive { file, sha256 }, Wanted::exactly(release), fixups, say, |cache, say| {
-            download::archive(cache, &base, release, say).map(drop)
+        let (origin, recipe) = (Origin::Archive { file, sha256 }, self.recipe(request)?);
+        self.compile_with(&origin, Wanted::exactly(release), &recipe, say, |cache, say| {
+            download::archive(cache, base, release, say).map(drop)
         })
     }
 
     fn compile(
-        &mut self,
+        &self,
         origin: &Origin,
         wanted: Wanted,
-        fixups: &[Fixup],
+        recipe: &Recipe,
         say: &mut dyn FnMut(&str),
     ) -> Result<Build, BuildError> {
-        self.compile_with(origin, wanted, fixups, say, |_, _| Ok(()))
+        self.compile_with(origin, wanted, recipe, say, |_, _| Ok(()))
     }
 
     /// Compiles `origin` unless its build is in the cache; `fetch` brings the source in first.
     fn compile_with(
-        &mut self,
+        &self,
         origin: &Origin,
         wanted: Wanted,
-        fixups: &[Fixup],
+        recipe: &Recipe,
         say: &mut dyn FnMut(&str),
         fetch: impl FnOnce(&Cache, &mut dyn FnMut(&str)) -> Result<(), BuildError>,
     ) -> Result<Build, BuildError> {
-        let jobs = self.options.jobs;
-        let recipe = filled(&mut self.recipe, Recipe::detect)?;
-        let cache = filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))?;
-        // Another minor may turn out to be in the source, so what only that one needs counts too.
-        let fixups: Vec<Fixup> =
-            fixups.iter().filter(|fixup| wanted.floating || fixup.covers(wanted.version)).cloned().collect();
-        let key = cache::key(&[&origin.identity(), &(recipe.identity() + &fixups::identity(&fixups))]);
+        let cache = self.cache()?;
+        let key = cache::key(&[&origin.identity(), &recipe.identity()]);
         let build = cache.provide(&key, say, |claim, say| {
-            cache.require_space(source::SPACE)?;
+            let _compiling = Counted::new(&self.compiling);
+            cache.require_space(compile::SPACE * self.compiling.load(Ordering::Relaxed))?;
             fetch(cache, say)?;
-            source::make(&source::Job { origin, wanted, fixups: &fixups, recipe, jobs, key: &key, cache, claim }, say)
+            let cpus = filled(&self.cpus, || Cpus::new(self.options.jobs))?;
+            compile::make(&compile::Job { origin, wanted, recipe, cpus, key: &key, cache, claim }, say)
         })?;
         wanted.check(build.version, &origin.to_string())?;
-        Ok(build)
+        Ok(Build { variant: Some(recipe.variant().clone()), ..build })
     }
 
     /// The cache, opened at first use.
-    fn cache(&mut self) -> Result<&Cache, BuildError> {
-        filled(&mut self.cache, || Cache::open(&self.options.cache, self.options.account))
+    fn cache(&self) -> Result<&Cache, BuildError> {
+        filled(&self.cache, || Cache::open(&self.options.cache, self.options.account))
+    }
+}
+
+/// The version that a commit, tag or branch of a repository states, which is that of the release before it.
+pub fn version_of(repository: &Path, revision: &str) -> Result<Version, BuildError> {
+    origin::commit_version(repository, &git::resolve(repository, revision)?)
+}
+
+/// One more of something, as long as it exists.
+struct Counted<'a>(&'a AtomicU64);
+
+impl<'a> Counted<'a> {
+    fn new(counter: &'a AtomicU64) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The value of a slot, made when it is first asked for.
-fn filled<T>(slot: &mut Option<T>, make: impl FnOnce() -> Result<T, BuildError>) -> Result<&T, BuildError> {
-    match slot {
-        Some(value) => Ok(value),
-        empty @ None => Ok(empty.insert(make()?)),
+fn filled<T>(slot: &OnceLock<T>, make: impl FnOnce() -> Result<T, BuildError>) -> Result<&T, BuildError> {
+    if let Some(value) = slot.get() {
+        return Ok(value);
     }
+    let fresh = make()?;
+    // Of two threads that were here at a time, the value of one is for both.
+    Ok(slot.get_or_init(|| fresh))
 }
 
 /// The version that a build must turn out to have.
@@ -321,6 +424,10 @@ struct Wanted {
 }
 
 impl Wanted {
+    fn of(request: &Request) -> Self {
+        Self { version: request.release.version, floating: request.floating }
+    }
+
     fn exactly(release: &Release) -> Self {
         Self { version: release.version, floating: false }
     }
@@ -394,7 +501,7 @@ mod tests {
     #[test]
     fn when_no_choice_works_each_is_told_with_its_reason() {
         let home = tempfile::tempdir().unwrap();
-        let mut builds = builds(home.path());
+        let builds = builds(home.path());
         let error = builds.provide(&[no_package(), prefix("15.20")], &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("\n    prebuilt 15.18: 15.18 has no prebuilt package"), "{error}");
         assert!(error.contains("is PostgreSQL 15.18, not 15.20"), "{error}");

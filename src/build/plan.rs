@@ -15,6 +15,7 @@ pub(super) fn choices(
     match source {
         Source::Auto => auto(requests, here),
         Source::Prebuilt => {
+            one_variant(requests)?;
             platform()?;
             require("fetching prebuilt packages", &missing(&["npm"], here))?;
             let hint = || "compile it with --source=source".to_owned();
@@ -29,26 +30,17 @@ pub(super) fn choices(
         }
         Source::Path(_) => {
             require("compiling PostgreSQL", &missing_for_compiling(need_generators(requests), here))?;
-            let path = |request: &Request| Choice::Path {
-                release: request.release.clone(),
-                floating: request.floating,
-                fixups: request.fixups.clone(),
-            };
-            Ok(requests.iter().map(|request| vec![path(request)]).collect())
+            Ok(requests.iter().map(|request| vec![Choice::Path(request.clone())]).collect())
         }
         Source::Git { revision, .. } => {
             let mut missing = missing(&["git"], here);
             missing.extend(missing_for_compiling(true, here));
             require("compiling PostgreSQL from git", &missing)?;
-            let commit = |request: &Request| Choice::Git {
-                release: request.release.clone(),
-                floating: request.floating,
-                revision: revision.clone(),
-                fixups: request.fixups.clone(),
-            };
-            Ok(requests.iter().map(|request| vec![commit(request)]).collect())
+            let commit = |request: &Request| vec![Choice::Git { request: request.clone(), revision: revision.clone() }];
+            Ok(requests.iter().map(commit).collect())
         }
         Source::Prefix(_) => {
+            one_variant(requests)?;
             let prefix =
                 |request: &Request| Choice::Prefix { release: request.release.clone(), floating: request.floating };
             Ok(requests.iter().map(|request| vec![prefix(request)]).collect())
@@ -64,9 +56,11 @@ fn auto(requests: &[Request], here: &dyn Fn(&str) -> bool) -> Result<Vec<Vec<Cho
     if let (Some(prebuilt), false) = (prebuilt_lacks, source_lacks.is_empty()) {
         return Err(BuildError::NoProvider { prebuilt: prebuilt.to_owned(), source_programs: source_lacks.join(", ") });
     }
-    let prebuilt_first = requests.iter().all(|request| request.prebuilt().is_some());
+    let prebuilt_first =
+        requests.iter().all(|request| request.prebuilt().is_some() && request.variant.name.is_default());
     let choices = |request: &Request| {
-        let prebuilt = request.prebuilt_choice().filter(|_| prebuilt_lacks.is_none());
+        let is_default = request.variant.name.is_default();
+        let prebuilt = request.prebuilt_choice().filter(|_| prebuilt_lacks.is_none() && is_default);
         let source = source_lacks.is_empty().then(|| request.archive_choice());
         let order = if prebuilt_first { [prebuilt, source] } else { [source, prebuilt] };
         let choices: Vec<Choice> = order.into_iter().flatten().collect();
@@ -84,13 +78,21 @@ fn auto(requests: &[Request], here: &dyn Fn(&str) -> bool) -> Result<Vec<Vec<Cho
 
 impl Request {
     fn archive_choice(&self) -> Choice {
-        Choice::Archive { release: self.release.clone(), fixups: self.fixups.clone() }
+        Choice::Archive(self.clone())
     }
 
     fn prebuilt_choice(&self) -> Option<Choice> {
         let release = self.prebuilt()?.clone();
         let instead_of = (release.version != self.release.version).then_some(self.release.version);
         Some(Choice::Prebuilt { release, instead_of })
+    }
+}
+
+/// Refuses variants where there is nothing to compile.
+fn one_variant(requests: &[Request]) -> Result<(), BuildError> {
+    match requests.iter().find(|request| !request.variant.name.is_default()) {
+        Some(request) => Err(BuildError::NotCompiled { variant: request.variant.name.to_string() }),
+        None => Ok(()),
     }
 }
 
@@ -118,6 +120,7 @@ pub(super) fn platform() -> Result<(), BuildError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::recipe::tests::variant;
     use super::*;
     use crate::domain::Release;
 
@@ -133,12 +136,18 @@ mod tests {
     }
 
     fn exact(version: &str, prebuilt: Option<&str>) -> Request {
-        Request { release: release(version, prebuilt), floating: false, prebuilt_fallback: None, fixups: Vec::new() }
+        Request {
+            release: release(version, prebuilt),
+            floating: false,
+            prebuilt_fallback: None,
+            fixups: Vec::new(),
+            variant: variant("o2", &[]),
+        }
     }
 
     fn floating_18() -> Request {
         let fallback = Some(release("18.4", Some("18.4.0-beta.17")));
-        Request { release: release("18.6", None), floating: true, prebuilt_fallback: fallback, fixups: Vec::new() }
+        Request { floating: true, prebuilt_fallback: fallback, ..exact("18.6", None) }
     }
 
     fn plan(source: &Source, requests: &[Request], programs: &[&str]) -> Result<Vec<String>, BuildError> {

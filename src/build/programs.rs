@@ -1,6 +1,7 @@
 //! Which programs this machine has, and which Debian packages have the ones that it lacks.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use super::error::BuildError;
 
@@ -10,12 +11,14 @@ pub(super) const COMPILERS: [&str; 3] = ["gcc", "cc", "clang"];
 /// What turns the grammar and the catalogue data of a tree without generated files into C.
 pub(super) const GENERATORS: [&str; 3] = ["bison", "flex", "perl"];
 
-/// Whether an executable of this name is on `PATH`.
+/// Whether an executable of this name is on `PATH`, or at this path.
 pub(super) fn on_path(name: &str) -> bool {
+    let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
+    if name.contains('/') {
+        return runs(Path::new(name));
+    }
     let Some(path) = std::env::var_os("PATH") else { return false };
-    std::env::split_paths(&path).any(|directory| {
-        directory.join(name).metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    })
+    std::env::split_paths(&path).any(|directory| runs(&directory.join(name)))
 }
 
 /// The programs that compiling needs and `here` denies, by the name a person would look for.

@@ -29,7 +29,7 @@ impl Builds {
     /// Proves a build by `run`, unless it was proved with the same `stamp` before. `run` gets a directory for its work
     /// (which is removed afterwards) and the path for a log (which stays). A compiled build that fails is removed.
     pub fn prove<E>(
-        &mut self,
+        &self,
         build: &Build,
         stamp: &str,
         say: &mut dyn FnMut(&str),
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_proved_build_is_not_proved_again_unless_the_proof_is_another() {
         let home = tempfile::tempdir().unwrap();
-        let (mut builds, build) = built(home.path(), compiled());
-        let mut prove = |stamp: &str| {
+        let (builds, build) = built(home.path(), compiled());
+        let prove = |stamp: &str| {
             let mut runs = 0;
             let proof = builds.prove(&build, stamp, &mut |_| {}, |directory, log| {
                 assert!(directory.is_dir() && log.ends_with("logs/17.10-k-proof.log"));
@@ -125,7 +125,7 @@ mod tests {
         let package = Provenance::Prebuilt { package: "p".to_owned(), package_version: "1".to_owned() };
         for (provenance, stays) in [(compiled(), false), (package, true)] {
             let home = tempfile::tempdir().unwrap();
-            let (mut builds, build) = built(home.path(), provenance);
+            let (builds, build) = built(home.path(), provenance);
             let proof = builds.prove(&build, "a", &mut |_| {}, |_, _| Err("broken")).unwrap();
             assert_eq!(proof, Proof::Failed("broken"));
             assert_eq!(build.prefix.exists(), stays, "{:?}", build.provenance);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_build_that_its_builder_holds_is_proved_and_one_that_others_use_stays() {
         let home = tempfile::tempdir().unwrap();
-        let (mut builds, build) = built(home.path(), compiled());
+        let (builds, build) = built(home.path(), compiled());
         // As after `provide`: this builder holds the build.
         let hold = |cache: &Cache| cache.provide("k", &mut |_| {}, |_, _| unreachable!("it is made")).unwrap();
         hold(builds.cache().unwrap());
@@ -154,7 +154,7 @@ mod tests {
     fn nothing_is_written_into_a_prefix_of_others() {
         let home = tempfile::tempdir().unwrap();
         let prefix = home.path().display().to_string();
-        let (mut builds, build) = built(home.path(), Provenance::Installed { prefix });
+        let (builds, build) = built(home.path(), Provenance::Installed { prefix });
         let proof = builds.prove(&build, "a", &mut |_| {}, |_, _| Ok::<(), ()>(())).unwrap();
         assert_eq!(proof, Proof::Passed);
         assert!(!build.prefix.join(MARKER).exists());

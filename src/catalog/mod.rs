@@ -3,6 +3,7 @@
 
 pub mod configs;
 pub mod suite;
+pub mod variants;
 pub mod versions;
 
 mod params;
@@ -100,6 +101,21 @@ pub enum CatalogError {
         major: Major,
         /// Majors near it.
         nearest: Vec<String>,
+    },
+    /// A build variant or a feature that there is not.
+    #[error("there is no {kind} '{name}'{}; there are {}", match nearest.first() {
+        Some(near) => format!(" (did you mean {near}?)"),
+        None => String::new(),
+    }, known.join(", "))]
+    UnknownVariant {
+        /// `build variant` or `feature`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Names that look like it.
+        nearest: Vec<String>,
+        /// All names.
+        known: Vec<String>,
     },
     /// A configuration set that does not come with the program.
     #[error("there is no configuration set '{name}'; there are {} (write ./{name} for a directory)", known.join(", "))]

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::printer::Printer;
 use super::servers::default_cache;
 use super::{Failure, tables};
-use crate::build::{self, CachedBuild, Inventory};
+use crate::build::{self, BuildError, CachedBuild, CachedTree, Inventory};
 use crate::server::Account;
 
 /// Arguments of `cache`.
@@ -24,13 +24,13 @@ pub(super) struct CacheArgs {
 
 #[derive(Debug, Subcommand)]
 enum CacheCommand {
-    /// List builds and archives, those used last first
+    /// List builds, archives and trees, those used last first
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove the builds that were used least recently, until the rest fits
+    /// Remove trees, then builds, that were used least recently, until the rest fits
     Prune {
         /// Room for the rest, such as 20G, 500M or 0
         #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -56,14 +56,16 @@ pub(super) fn run(args: &CacheArgs, printer: Printer) -> Result<(), Failure> {
 }
 
 fn list(inventory: &Inventory) -> String {
-    let Inventory { directory, builds, archives } = inventory;
+    let Inventory { directory, builds, archives, trees } = inventory;
     let mut text = format!(
-        "{}: {} in builds ({}), {} in archives ({})\n",
+        "{}: {} in builds ({}), {} in archives ({}), {} in trees ({})\n",
         directory.display(),
         size(inventory.build_bytes()),
         builds.len(),
         size(inventory.archive_bytes()),
-        archives.len()
+        archives.len(),
+        size(inventory.tree_bytes()),
+        trees.len()
     );
     if !builds.is_empty() {
         let row = |build: &CachedBuild| {
@@ -80,24 +82,42 @@ fn list(inventory: &Inventory) -> String {
         let rows = archives.iter().map(|archive| vec![archive.name.clone(), size(archive.bytes)]);
         text += &tables::listing(&["archive", "size"], rows.collect());
     }
+    if !trees.is_empty() {
+        text.push('\n');
+        let row = |tree: &CachedTree| {
+            let used = if tree.in_use { "now".to_owned() } else { minute(tree.last_used) };
+            let state = if tree.unfinished { "interrupted" } else { "for the next commit" };
+            vec![tree.name.chars().take(8).collect(), used, size(tree.bytes), state.to_owned()]
+        };
+        text += &tables::listing(&["tree", "last used (UTC)", "size", "kept"], trees.iter().map(row).collect());
+    }
     text
 }
 
 fn prune(inventory: &Inventory, keep: u64, dry_run: bool, printer: Printer) -> Result<(), Failure> {
-    let mut rest = inventory.build_bytes();
-    for build in inventory.superfluous(keep) {
-        let name = format!("{} {}", build.version, build.key.chars().take(8).collect::<String>());
+    let Inventory { directory, .. } = inventory;
+    let mut rest = inventory.build_bytes() + inventory.tree_bytes();
+    let mut remove = |name: &str, bytes: u64, gone: &dyn Fn() -> Result<bool, BuildError>| -> Result<(), Failure> {
         if dry_run {
-            printer.data(&format!("would remove {name}: {}", size(build.bytes)))?;
-        } else if build::prune(&inventory.directory, build)? {
-            printer.data(&format!("removed {name}: {}", size(build.bytes)))?;
+            printer.data(&format!("would remove {name}: {}", size(bytes)))?;
+        } else if gone()? {
+            printer.data(&format!("removed {name}: {}", size(bytes)))?;
         } else {
             printer.say(&format!("note: {name} is in use and stays"));
-            continue;
+            return Ok(());
         }
-        rest -= build.bytes;
+        rest -= bytes;
+        Ok(())
+    };
+    for tree in inventory.superfluous_trees(keep) {
+        let name = format!("tree {}", tree.name.chars().take(8).collect::<String>());
+        remove(&name, tree.bytes, &|| build::prune_tree(directory, tree))?;
     }
-    printer.say(&format!("{} in builds {}", size(rest), if dry_run { "would stay" } else { "stay" }));
+    for build in inventory.superfluous(keep) {
+        let name = format!("{} {}", build.version, build.key.chars().take(8).collect::<String>());
+        remove(&name, build.bytes, &|| build::prune(directory, build))?;
+    }
+    printer.say(&format!("{} in builds and trees {}", size(rest), if dry_run { "would stay" } else { "stay" }));
     if rest > keep {
         printer.say("note: the rest is in use by other processes and stays");
     }

@@ -9,9 +9,10 @@ use clap::Args;
 
 use super::Failure;
 use crate::build::{self, Builds, Request};
-use crate::catalog::versions::{Catalogue, Selected};
-use crate::domain::Source;
+use crate::catalog::versions::Catalogue;
+use crate::domain::{Source, VariantName};
 use crate::server::Account;
+use crate::sweep::WantedServer;
 
 /// Options about servers.
 #[derive(Debug, Args)]
@@ -19,6 +20,9 @@ pub(super) struct ServerArgs {
     /// Where servers come from: auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR
     #[arg(long, default_value_t, requires = "range")]
     pub(super) source: Source,
+    /// How to compile: o2, o3, native, jit or asserts, +FEATURE, @COMPILER, such as o2,o3 or o2+lz4@clang [default: o2]
+    #[arg(long = "variant", value_name = "NAME", value_delimiter = ',', requires = "range")]
+    pub(super) variants: Vec<VariantName>,
     /// Account for the servers when regtrack is root [default: postgres, else nobody]
     #[arg(long, value_name = "ACCOUNT", env = "REGTRACK_RUN_AS")]
     pub(super) run_as: Option<String>,
@@ -41,13 +45,18 @@ impl ServerArgs {
 
     /// A builder for servers that `account` will run.
     pub(super) fn builder(&self, account: &Account) -> Result<Builds, Failure> {
+        self.builder_from(&self.source, account)
+    }
+
+    /// A builder with another source.
+    pub(super) fn builder_from(&self, source: &Source, account: &Account) -> Result<Builds, Failure> {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Ok(Builds::new(build::Options {
             cache: absolute(&match &self.cache {
                 Some(directory) => directory.clone(),
                 None => default_cache(account)?,
             })?,
-            source: self.source.clone(),
+            source: source.clone(),
             jobs: self.jobs.unwrap_or(cpus),
             archive_url: self.archive_url.clone(),
             account: account.ids(),
@@ -55,18 +64,19 @@ impl ServerArgs {
     }
 }
 
-/// What the builder needs to know of the releases that were asked for.
-pub(super) fn requests(selected: &[Selected], catalogue: &Catalogue) -> Vec<Request> {
-    let request = |selected: &Selected| {
-        let major = selected.release.version.major;
+/// What the builder needs to know of the servers that were asked for.
+pub(super) fn requests(wanted: &[WantedServer], catalogue: &Catalogue) -> Vec<Request> {
+    let request = |server: &WantedServer| {
+        let major = server.release.version.major;
         Request {
-            release: selected.release.clone(),
-            floating: selected.floating,
+            release: server.release.clone(),
+            floating: server.floating,
             prebuilt_fallback: catalogue.latest_prebuilt(major).cloned(),
             fixups: catalogue.fixups(major).to_vec(),
+            variant: server.variant.clone(),
         }
     };
-    selected.iter().map(request).collect()
+    wanted.iter().map(request).collect()
 }
 
 /// Root's own cache directory is closed to the account that runs the servers.

@@ -105,8 +105,8 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
     let catalogue = Catalogue::builtin()?;
     let prepared = sweep::prepare(&request(&args, range), &catalogue, measure::memory_mib())?;
     let account = args.servers.account()?;
-    let mut builder = args.servers.builder(&account)?;
-    let requests = servers::requests(&prepared.selected, &catalogue);
+    let builder = args.servers.builder(&account)?;
+    let requests = servers::requests(&prepared.wanted, &catalogue);
     let choices = builder.plan(&requests)?;
     let estimate = estimate(&prepared);
     let description = describe(&prepared, &choices, estimate, &account);
@@ -126,7 +126,7 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
         ));
     }
     let doctor = doctor::before_sweep(&args, global, &prepared, estimate, &place.clusters, printer);
-    let measured = measure_all(&args, &arguments, &prepared, &choices, &mut builder, account, &place, doctor, printer);
+    let measured = measure_all(&args, &arguments, &prepared, &choices, &builder, account, &place, doctor, printer);
     finish(&site_dir, global, printer, measured)
 }
 
@@ -169,6 +169,7 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
     SweepRequest {
         range,
         minors: args.minors,
+        variants: args.servers.variants.clone(),
         profile: args.profile,
         rows: args.rows,
         seconds: args.seconds,
@@ -190,14 +191,14 @@ fn start_options(args: &SweepArgs) -> StartOptions {
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
 pub(super) fn estimate(prepared: &Prepared) -> Estimate {
-    let targets: Vec<TargetId> =
-        prepared.selected.iter().map(|selected| TargetId(selected.release.version.to_string())).collect();
+    let targets: Vec<TargetId> = prepared.wanted.iter().map(|server| TargetId(server.label())).collect();
     let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &BTreeSet::new());
     plan.estimate(&prepared.suite, &prepared.protocol)
 }
 
 fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, account: &Account) -> String {
     let protocol = &prepared.protocol;
+    let variants = prepared.wanted.iter().map(|server| &server.variant.name).collect::<BTreeSet<_>>().len();
     let servers: Vec<String> = choices.iter().filter_map(|choices| choices.first()).map(ToString::to_string).collect();
     let mut text = format!(
         "plan: {} × {} × {}, profile {}\n  \
@@ -205,7 +206,7 @@ fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, ac
          base: {}\n  \
          rows {}, {} s per read slice, {} s per write slice, configuration {}, data checksums {}, {}\n  \
          estimated duration {} without getting the servers, about {} MiB of disk while a server runs",
-        counted(prepared.selected.len(), "release", "s"),
+        counted(prepared.wanted.len(), if variants > 1 { "server" } else { "release" }, "s"),
         counted(protocol.microbenchmarks.len(), "microbenchmark", "s"),
         counted(prepared.launches as usize, "launch", "es"),
         prepared.profile,
@@ -293,7 +294,7 @@ fn measure_all(
     arguments: &[String],
     prepared: &Prepared,
     choices: &[Vec<Choice>],
-    builder: &mut Builds,
+    builder: &Builds,
     account: Account,
     place: &Place,
     doctor: Vec<Finding>,

@@ -75,6 +75,13 @@ pub(super) fn listing(header: &[&str], rows: Vec<Vec<String>>) -> String {
     table.terminal()
 }
 
+/// A list as a Markdown table.
+pub(super) fn markdown(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new(header.len(), header);
+    table.rows = rows;
+    table.markdown()
+}
+
 /// Cells as text, the first `words` columns left-aligned and the others right-aligned.
 struct Table {
     words: usize,

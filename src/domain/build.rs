@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Version;
+use super::{VariantName, Version};
 
 /// Where a build came from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,6 +117,9 @@ pub struct Build {
     pub key: String,
     /// Where it came from.
     pub provenance: Provenance,
+    /// How it was compiled, where that was done here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantName>,
     /// What the binary says.
     pub fingerprint: BuildFingerprint,
     /// Root of the tree; `bin/postgres` and `bin/initdb` lie below it.
@@ -124,6 +127,15 @@ pub struct Build {
 }
 
 impl Build {
+    /// Version, and variant unless that is the default: `17.5`, `17.5 o3`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.variant {
+            Some(variant) if !variant.is_default() => format!("{} {variant}", self.version),
+            _ => self.version.to_string(),
+        }
+    }
+
     /// Path of one of the tree's programs.
     #[must_use]
     pub fn program(&self, name: &str) -> PathBuf {

@@ -10,6 +10,7 @@ mod report;
 mod slice;
 mod suite;
 mod sweep;
+mod variant;
 mod version;
 
 pub use build::{Build, BuildFingerprint, Provenance, Source};
@@ -24,4 +25,5 @@ pub use suite::{
     Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,
 };
 pub use sweep::{ImportedTarget, Origin, Protocol, SweepManifest, Target, TargetId};
+pub use variant::{Feature, Need, Variant, VariantName};
 pub use version::{Major, Minor, ParseVersionError, Version};

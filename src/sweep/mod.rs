@@ -18,12 +18,12 @@ use sha2::{Digest, Sha256};
 
 pub use execute::{Execution, Walked, execute};
 pub use plan::{Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan, slice_seconds};
-pub use prepare::{Prepared, SweepRequest, check_space, prepare};
+pub use prepare::{Prepared, SweepRequest, WantedServer, check_space, prepare};
 
-use crate::build::{BuildError, Builder, Choice};
+use crate::build::{BuildError, Builder, Choice, Progress};
 use crate::catalog::CatalogError;
 use crate::domain::{
-    Finding, HostFingerprint, Origin, Outcome, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
+    Build, Finding, HostFingerprint, Origin, Outcome, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
 };
 use crate::measure::MeasureError;
 use crate::store::{Store, StoreError};
@@ -169,30 +169,41 @@ pub enum Event {
 pub fn targets(
     prepared: &Prepared,
     choices: &[Vec<Choice>],
-    builder: &mut dyn Builder,
+    builder: &dyn Builder,
     events: &mut dyn FnMut(Event),
 ) -> Result<Vec<Target>, SweepError> {
+    let of = choices.len();
+    let mut provided: Vec<Option<Result<Build, BuildError>>> = choices.iter().map(|_| None).collect();
+    builder.provide_all(choices, &mut |index, progress| match progress {
+        Progress::Started => {
+            let choice = choices[index].first().map(ToString::to_string).unwrap_or_default();
+            events(Event::BuildStarted { number: index + 1, of, choice });
+        }
+        Progress::Note(text) => events(Event::Note(text)),
+        Progress::Done(result) => {
+            if let Err(error) = &*result {
+                let label = prepared.wanted[index].label();
+                events(Event::Note(format!("no server for {label}: {}", execute::chain(error))));
+            }
+            provided[index] = Some(*result);
+        }
+    });
+    if crate::process::is_interrupted() {
+        return Err(SweepError::Interrupted);
+    }
     let mut targets: Vec<Target> = Vec::new();
     let mut last_error = None;
-    for (number, (selected, choices)) in prepared.selected.iter().zip(choices).enumerate() {
-        let choice = choices.first().map(ToString::to_string).unwrap_or_default();
-        events(Event::BuildStarted { number: number + 1, of: prepared.selected.len(), choice });
-        let provided = builder.provide(choices, &mut |line| events(Event::Note(line.to_owned())));
-        if crate::process::is_interrupted() {
-            return Err(SweepError::Interrupted);
-        }
-        let (version, build) = match provided {
-            Ok(build) => (build.version, Some(build)),
+    for (wanted, provided) in prepared.wanted.iter().zip(provided) {
+        let (version, label, build) = match provided.unwrap_or(Err(BuildError::NoChoice)) {
+            Ok(build) => (build.version, build.label(), Some(build)),
             Err(error) => {
-                let version = selected.release.version;
-                events(Event::Note(format!("no server for {version}: {}", execute::chain(&error))));
                 last_error = Some(error);
-                (version, None)
+                (wanted.release.version, wanted.label(), None)
             }
         };
         let suffix = build.as_ref().map_or("unbuilt", |build| build.key.get(..8).unwrap_or(&build.key));
-        let id = TargetId(format!("{version}-{suffix}"));
-        let (label, settings) = (version.to_string(), BTreeMap::new());
+        let id = TargetId(format!("{}-{suffix}", label.replace([' ', '/'], "-")));
+        let settings = BTreeMap::new();
         targets.push(Target { id, label, version, build, imported: None, settings, data_digest: None });
     }
     match last_error {
@@ -245,7 +256,7 @@ pub fn open(
 
 /// The target that others are divided by: the one that was asked for, or the oldest that has a build.
 fn base(prepared: &Prepared, targets: &[Target]) -> Result<TargetId, SweepError> {
-    // `targets` has one entry per selected release, in the same order.
+    // `targets` has one entry per wanted server, in the same order.
     let wanted = &targets[prepared.base];
     let oldest_built = || targets.iter().find(|target| target.build.is_some());
     match wanted.build {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::SweepError;
 use super::profile::Profile;
-use crate::catalog::versions::{Catalogue, Selected};
+use crate::catalog::variants::Variants;
+use crate::catalog::versions::{self, Catalogue};
 use crate::catalog::{configs, configs::ConfigSet, suite};
-use crate::domain::{Protocol, ReleaseRange, Suite, Version};
+use crate::domain::{Protocol, Release, ReleaseRange, Suite, Variant, VariantName, Version};
 use crate::server::InitOptions;
 
 /// What a person asked for; `None` takes the profile's value.
@@ -18,6 +19,8 @@ pub struct SweepRequest {
     pub range: ReleaseRange,
     /// Every minor in the range instead of the latest of each major.
     pub minors: bool,
+    /// How each is compiled; empty for the default variant.
+    pub variants: Vec<VariantName>,
     /// The profile.
     pub profile: &'static Profile,
     /// Rows to load.
@@ -51,6 +54,7 @@ impl SweepRequest {
         Self {
             range,
             minors: false,
+            variants: Vec::new(),
             profile,
             rows: None,
             seconds: None,
@@ -67,12 +71,35 @@ impl SweepRequest {
     }
 }
 
+/// A server that is wanted: a release, compiled in one way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedServer {
+    /// The release.
+    pub release: Release,
+    /// Whether only the major was named, so that another minor of it would serve as well.
+    pub floating: bool,
+    /// How it is compiled, if it is.
+    pub variant: Variant,
+}
+
+impl WantedServer {
+    /// Version, and variant unless that is the default: `17.5`, `17.5 o3`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.named(&self.release.version.to_string())
+    }
+
+    fn named(&self, release: &str) -> String {
+        if self.variant.name.is_default() { release.to_owned() } else { format!("{release} {}", self.variant.name) }
+    }
+}
+
 /// What will be run.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// The releases, oldest first.
-    pub selected: Vec<Selected>,
-    /// Index of the base in `selected`.
+    /// The servers, oldest release first, variants of one release side by side.
+    pub wanted: Vec<WantedServer>,
+    /// Index of the base in `wanted`.
     pub base: usize,
     /// Whether the base was asked for, and not just the oldest release.
     pub base_is_given: bool,
@@ -98,17 +125,24 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
     if selected.is_empty() {
         return Err(SweepError::EmptyRange { range: request.range.to_string() });
     }
+    let variants = variants(&request.variants)?;
+    let each = |selected: &versions::Selected| {
+        let (release, floating) = (selected.release.clone(), selected.floating);
+        let server = |variant: &Variant| WantedServer { release: release.clone(), floating, variant: variant.clone() };
+        variants.iter().map(server).collect::<Vec<_>>()
+    };
+    let wanted: Vec<WantedServer> = selected.iter().flat_map(each).collect();
     let base = match &request.base {
         None => 0,
-        Some(base) => find_base(base, &selected)?,
+        Some(base) => find_base(base, &wanted)?,
     };
     let suite_text = suite::text(request.suite.as_deref())?;
     let suite_name = request.suite.as_ref().map_or_else(|| "the built-in suite".into(), |path| path.to_string_lossy());
     let suite = suite::parse(&suite_text, &suite_name)?;
     let profile = request.profile;
     let config = configs::load(request.config.as_deref().unwrap_or(profile.config))?;
-    let render = |selected: &Selected| config.render(selected.release.version.major, memory_mib);
-    selected.iter().try_for_each(|selected| render(selected).map(drop))?;
+    let render = |server: &WantedServer| config.render(server.release.version.major, memory_mib);
+    wanted.iter().try_for_each(|server| render(server).map(drop))?;
     let rows = request.rows.unwrap_or(profile.rows);
     check_rows(rows)?;
     let read_seconds = request.seconds.unwrap_or(profile.read_seconds);
@@ -129,7 +163,7 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         microbenchmarks: suite::select(&suite, &request.benches)?,
     };
     Ok(Prepared {
-        selected,
+        wanted,
         base,
         base_is_given: request.base.is_some(),
         suite: Arc::new(suite),
@@ -154,12 +188,32 @@ impl Prepared {
     }
 }
 
-fn find_base(text: &str, selected: &[Selected]) -> Result<usize, SweepError> {
-    let of_major = |selected: &Selected| selected.release.version.major.to_string() == text;
-    let exact = |selected: &Selected| text.parse::<Version>().is_ok_and(|version| version == selected.release.version);
-    selected.iter().position(exact).or_else(|| selected.iter().position(of_major)).ok_or_else(|| {
-        let in_range = selected.iter().map(|selected| selected.release.version.to_string()).collect();
-        SweepError::BaseOutside { base: text.to_owned(), in_range }
+/// What the names of variants stand for, each once.
+fn variants(names: &[VariantName]) -> Result<Vec<Variant>, SweepError> {
+    let known = Variants::builtin()?;
+    let mut variants: Vec<Variant> = Vec::new();
+    for name in names {
+        if variants.iter().all(|variant| variant.name != *name) {
+            variants.push(known.resolve(name)?);
+        }
+    }
+    if variants.is_empty() {
+        variants.push(known.resolve(&VariantName::default())?);
+    }
+    Ok(variants)
+}
+
+/// The base by its label, or as the first server of a version or of a major.
+fn find_base(text: &str, wanted: &[WantedServer]) -> Result<usize, SweepError> {
+    let by_label = |server: &WantedServer| {
+        server.label() == text || server.named(&server.release.version.major.to_string()) == text
+    };
+    let exact = |server: &WantedServer| text.parse::<Version>().is_ok_and(|version| version == server.release.version);
+    let of_major = |server: &WantedServer| server.release.version.major.to_string() == text;
+    let found = wanted.iter().position(by_label).or_else(|| wanted.iter().position(exact));
+    found.or_else(|| wanted.iter().position(of_major)).ok_or_else(|| SweepError::BaseOutside {
+        base: text.to_owned(),
+        in_range: wanted.iter().map(WantedServer::label).collect(),
     })
 }
 

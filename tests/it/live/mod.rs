@@ -13,8 +13,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use regtrack::build::{Builder as _, Builds, Options, Request};
+use regtrack::catalog::variants::Variants;
 use regtrack::catalog::versions::Catalogue;
-use regtrack::domain::{Build, SliceRecord, Source, SweepManifest};
+use regtrack::domain::{Build, SliceRecord, Source, SweepManifest, VariantName};
 use regtrack::server::Account;
 use regtrack::store::Store;
 
@@ -146,14 +147,15 @@ pub(crate) fn build(major: &str) -> Result<Build, String> {
     prebuilt_servers()?;
     let catalogue = Catalogue::builtin().unwrap();
     let release = catalogue.latest_prebuilt(major.parse().unwrap()).unwrap().clone();
-    let mut builds = Builds::new(Options {
+    let variant = Variants::builtin().unwrap().resolve(&VariantName::default()).unwrap();
+    let builds = Builds::new(Options {
         cache: cache().to_owned(),
         source: Source::Prebuilt,
         jobs: 1,
         archive_url: regtrack::build::ARCHIVE_URL.to_owned(),
         account: Account::choose(None).unwrap().ids(),
     });
-    let request = Request { release, floating: false, prebuilt_fallback: None, fixups: Vec::new() };
+    let request = Request { release, floating: false, prebuilt_fallback: None, fixups: Vec::new(), variant };
     let choices = builds.plan(&[request]).unwrap();
     Ok(builds.provide(&choices[0], &mut |_| {}).unwrap())
 }

@@ -2,6 +2,7 @@
 //! shown, and tried again by the next call.
 
 use regtrack::analysis;
+use regtrack::build::Builder as _;
 use regtrack::domain::{HostFingerprint, Outcome, SliceRecord, Version};
 use regtrack::sweep::{self, Event, SweepError};
 
@@ -159,16 +160,9 @@ fn a_release_without_a_build_is_a_gap_until_it_has_one() {
 fn without_any_build_there_is_no_sweep() {
     let (lab, mut world) = (Lab::new(), World::new(1));
     let prepared = sweep::prepare(&request("16..17", 1, &FEW), lab.catalogue, 8192).unwrap();
-    let choices: Vec<Vec<_>> = prepared
-        .selected
-        .iter()
-        .map(|selected| {
-            let release = selected.release.clone();
-            vec![regtrack::build::Choice::Archive { release, fixups: Vec::new() }]
-        })
-        .collect();
-    world.unbuildable.extend(prepared.selected.iter().map(|selected| selected.release.version));
-    let error = sweep::targets(&prepared, &choices, &mut world, &mut |_| ()).unwrap_err();
+    let choices = world.plan(&super::requests(&prepared)).unwrap();
+    world.unbuildable.extend(prepared.wanted.iter().map(|server| server.release.version));
+    let error = sweep::targets(&prepared, &choices, &world, &mut |_| ()).unwrap_err();
     assert!(matches!(error, SweepError::NoBuilds(_)), "{error}");
     assert!(lab.store.sweeps().unwrap().is_empty());
 }

@@ -20,7 +20,7 @@ use regtrack::catalog::versions::Catalogue;
 use regtrack::domain::{HostFingerprint, Outcome, Report, SliceRecord, SweepManifest, TargetId};
 use regtrack::store::Store;
 use regtrack::sweep::{
-    self, Event, Execution, Prepared, SliceKey, SweepError, SweepPlan, SweepRequest, Walked, profile,
+    self, Event, Execution, Prepared, SliceKey, SweepError, SweepPlan, SweepRequest, Walked, WantedServer, profile,
 };
 
 use world::World;
@@ -37,6 +37,18 @@ struct Lab {
     store: Store,
     clusters: TempDir,
     catalogue: &'static Catalogue,
+}
+
+/// What a builder is asked for.
+fn requests(prepared: &Prepared) -> Vec<Request> {
+    let request = |server: &WantedServer| Request {
+        release: server.release.clone(),
+        floating: server.floating,
+        prebuilt_fallback: None,
+        fixups: Vec::new(),
+        variant: server.variant.clone(),
+    };
+    prepared.wanted.iter().map(request).collect()
 }
 
 /// One call of `regtrack sweep`.
@@ -63,17 +75,7 @@ impl Lab {
 
     fn call(&self, world: &mut World, request: &SweepRequest, fresh: bool) -> Call {
         let prepared = sweep::prepare(request, self.catalogue, MEMORY_MIB).unwrap();
-        let requests: Vec<Request> = prepared
-            .selected
-            .iter()
-            .map(|selected| Request {
-                release: selected.release.clone(),
-                floating: selected.floating,
-                prebuilt_fallback: None,
-                fixups: Vec::new(),
-            })
-            .collect();
-        let choices = world.plan(&requests).unwrap();
+        let choices = world.plan(&requests(&prepared)).unwrap();
         let mut events = Vec::new();
         let targets = sweep::targets(&prepared, &choices, world, &mut |event| events.push(event)).unwrap();
         let arguments = ["sweep".to_owned(), request.range.to_string()];
@@ -159,6 +161,7 @@ fn key(slice: &SliceRecord) -> SliceKey {
 /// A request for `range` with the numbers of the quick profile.
 fn request(range: &str, launches: u32, benches: &[&str]) -> SweepRequest {
     SweepRequest {
+        variants: Vec::new(),
         range: range.parse().unwrap(),
         minors: false,
         profile: profile::find("quick").unwrap(),

@@ -197,13 +197,10 @@ fn name(spec: &LaunchSpec) -> String {
 
 impl Builder for World {
     fn plan(&self, requests: &[Request]) -> Result<Vec<Vec<Choice>>, BuildError> {
-        Ok(requests
-            .iter()
-            .map(|request| vec![Choice::Archive { release: request.release.clone(), fixups: Vec::new() }])
-            .collect())
+        Ok(requests.iter().map(|request| vec![Choice::Archive(request.clone())]).collect())
     }
 
-    fn provide(&mut self, choices: &[Choice], _say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
+    fn provide(&self, choices: &[Choice], _say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         let release = choices[0].release();
         let version = release.version;
         if self.unbuildable.contains(&version) {
@@ -222,6 +219,7 @@ impl Builder for World {
                 configure: None,
                 postgres_sha256: key.clone(),
             },
+            variant: choices[0].variant().map(|variant| variant.name.clone()),
             key,
         })
     }

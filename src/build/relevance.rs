@@ -1,0 +1,173 @@
+//! Which files of a PostgreSQL tree can change the server that is compiled from it.
+//!
+//! Commits that differ in other files only (documentation, tests, translations, programs that are not made here) share
+//! one build. What is not named here counts: an unknown file costs a compile, a forgotten one a wrong result.
+
+use std::path::Path;
+
+/// Directories that nothing is compiled from.
+const DIRECTORIES: [&str; 21] = [
+    ".github/",
+    "doc/",
+    "src/DEVELOPERS/",
+    "src/backend/po/",
+    "src/bin/pgevent/",
+    "src/interfaces/ecpg/",
+    "src/pl/plperl/",
+    "src/pl/plpython/",
+    "src/pl/tcl/",
+    "src/test/",
+    "src/tools/backend/",
+    "src/tools/ci/",
+    "src/tools/editors/",
+    "src/tools/findoidjoins/",
+    "src/tools/ifaddrs/",
+    "src/tools/msvc/",
+    "src/tools/perlcheck/",
+    "src/tools/pginclude/",
+    "src/tools/pgindent/",
+    "src/tutorial/",
+    "src/win32/",
+];
+
+/// Directories of tests and translations inside of modules and programs.
+const INNER_DIRECTORIES: [&str; 5] = ["/po/", "/t/", "/sql/", "/expected/", "/specs/"];
+
+/// Parents of such directories. Elsewhere a directory of that name may hold anything.
+const MODULES: [&str; 4] = ["contrib/", "src/bin/", "src/interfaces/libpq/", "src/pl/plpgsql/"];
+
+/// Directories of which only some children are made.
+const SELECTIVE: [(&str, &[&str]); 2] = [
+    ("contrib/", &["contrib-global.mk", "pg_prewarm", "pg_stat_statements", "pgbench", "pgstattuple"]),
+    // psql of the releases up to 9.5 takes files from pg_dump.
+    ("src/bin/", &["initdb", "pg_config", "pg_ctl", "pg_dump", "pgbench", "psql"]),
+];
+
+/// Files that make does not look at, wherever they are. Meson's are among them: it is not what builds here.
+const NAMES: [&str; 14] = [
+    ".cirrus.star",
+    ".cirrus.tasks.yml",
+    ".cirrus.yml",
+    ".dir-locals.el",
+    ".editorconfig",
+    ".git-blame-ignore-revs",
+    ".gitattributes",
+    ".gitignore",
+    ".mailmap",
+    "COPYRIGHT",
+    "HISTORY",
+    "LINGUAS",
+    "meson.build",
+    "meson_options.txt",
+];
+
+/// Where the code for just-in-time compilation is.
+const JIT: &str = "src/backend/jit/llvm/";
+
+/// Whether a change of this file can change the server; `jit` says whether LLVM is built in.
+pub(super) fn counts(path: &str, jit: bool) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_translation = has_extension(path, "po") || name == "nls.mk";
+    let is_tool = DIRECTORIES.iter().any(|directory| path.starts_with(directory));
+    let is_test = MODULES.iter().any(|module| path.starts_with(module))
+        && INNER_DIRECTORIES.iter().any(|directory| path.contains(directory));
+    let is_unmade = SELECTIVE.iter().any(|(directory, made)| {
+        path.strip_prefix(directory).is_some_and(|rest| {
+            let child = rest.split('/').next().unwrap_or_default();
+            rest.contains('/') && !made.contains(&child)
+        })
+    });
+    let is_note = NAMES.contains(&name) || name.starts_with("README");
+    let is_jit = !jit && path.starts_with(JIT);
+    !(is_translation || is_tool || is_test || is_unmade || is_note || is_jit)
+}
+
+/// Whether a change of this file can change how everything else is compiled, so that nothing made before can stay.
+pub(super) fn governs_all(path: &str) -> bool {
+    const FILES: [&str; 6] = [
+        "GNUmakefile.in",
+        "configure",
+        "contrib/contrib-global.mk",
+        "src/Makefile.global.in",
+        "src/Makefile.shlib",
+        "src/backend/common.mk",
+    ];
+    const BEGINNINGS: [&str; 4] = ["config/", "src/include/pg_config", "src/makefiles/", "src/template/"];
+    FILES.contains(&path) || BEGINNINGS.iter().any(|beginning| path.starts_with(beginning))
+}
+
+/// Whether this is a makefile, which says how the files beside it are made.
+pub(super) fn is_makefile(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    matches!(name, "Makefile" | "GNUmakefile") || name.starts_with("Makefile.") || has_extension(name, "mk")
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found == extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_compiled_counts() {
+        for path in [
+            "configure",
+            "contrib/contrib-global.mk",
+            "contrib/pg_prewarm/pg_prewarm--1.1.sql",
+            "src/Makefile.global.in",
+            "src/backend/access/heap/heapam.c",
+            "src/backend/catalog/information_schema.sql",
+            "src/backend/snowball/stopwords/english.stop",
+            "src/backend/utils/errcodes.txt",
+            "src/bin/Makefile",
+            "src/bin/pg_dump/keywords.c",
+            "src/bin/psql/help.c",
+            "src/include/catalog/pg_proc.dat",
+            "src/pl/plpgsql/src/pl_exec.c",
+            "src/timezone/data/europe",
+            "src/tools/gen_keywordlist.pl",
+            "src/something/new.c",
+        ] {
+            assert!(counts(path, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn documents_tests_translations_and_other_programs_do_not() {
+        for path in [
+            ".gitignore",
+            "README",
+            "contrib/hstore/hstore_io.c",
+            "contrib/pg_stat_statements/expected/dml.out",
+            "doc/src/sgml/release-18.sgml",
+            "src/backend/access/nbtree/README",
+            "src/backend/meson.build",
+            "src/backend/po/de.po",
+            "src/bin/pg_rewind/pg_rewind.c",
+            "src/bin/psql/t/001_basic.pl",
+            "src/bin/psql/nls.mk",
+            "src/pl/plperl/plperl.c",
+            "src/test/regress/sql/join.sql",
+            "src/tools/pgindent/typedefs.list",
+        ] {
+            assert!(!counts(path, false), "{path}");
+        }
+    }
+
+    #[test]
+    fn llvm_counts_only_where_it_is_built_in() {
+        let path = "src/backend/jit/llvm/llvmjit.c";
+        assert!(counts(path, true) && !counts(path, false));
+        assert!(counts("src/backend/jit/jit.c", false));
+    }
+
+    #[test]
+    fn what_governs_a_directory_and_what_governs_all() {
+        assert!(governs_all("configure") && governs_all("src/include/pg_config.h.in"));
+        assert!(!governs_all("src/backend/Makefile") && !governs_all("src/include/postgres.h"));
+        assert!(is_makefile("src/backend/access/Makefile") && is_makefile("src/backend/common.mk"));
+        assert!(!is_makefile("src/backend/access/heap/heapam.c"));
+    }
+}
