@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod broken;
 #[cfg(test)]
+mod builds;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod common;
