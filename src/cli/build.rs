@@ -8,11 +8,10 @@ use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
 
-use super::Failure;
 use super::printer::Printer;
 use super::servers::{self, ServerArgs, watch_signals};
+use super::{Failure, Global};
 use crate::build::{Builder as _, Builds, Choice, Proof};
-use crate::catalog::versions::Catalogue;
 use crate::domain::{Build, BuildFingerprint, ReleaseRange, Version};
 use crate::load::Control;
 use crate::measure::{self, LaunchSpec, LiveBench};
@@ -67,8 +66,8 @@ struct Line {
     toolchain: String,
 }
 
-pub(super) fn run(args: &BuildArgs, printer: Printer) -> Result<(), Failure> {
-    let catalogue = Catalogue::builtin()?;
+pub(super) fn run(args: &BuildArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
+    let catalogue = global.catalogue()?;
     let prepared = sweep::prepare(&proof_request(args)?, &catalogue, measure::memory_mib())?;
     let account = args.servers.account()?;
     let mut builder = args.servers.builder(&account)?;

@@ -81,3 +81,25 @@ For more information, try '--help'.
 
 "#]]);
 }
+
+#[test]
+fn a_catalogue_that_is_not_there() {
+    for command in [&["versions"][..], &["sweep", "16", "--dry-run"], &["build", "16"], &["doctor"]] {
+        let arguments = [command, &["--versions", "mine"]].concat();
+        refused(&Sandbox::with_npm(), &arguments, ERROR).says(str![[r#"
+error: could not read mine
+  caused by: No such file or directory (os error 2)
+
+"#]]);
+    }
+}
+
+#[test]
+fn a_catalogue_without_manifests() {
+    let sandbox = Sandbox::new();
+    sandbox.file("mine/notes.txt", "");
+    refused(&sandbox, &["versions", "--versions", "mine"], ERROR).says(str![[r#"
+error: there is no <major>.toml in mine
+
+"#]]);
+}
