@@ -8,6 +8,7 @@ mod doctor;
 mod import;
 mod printer;
 mod progress;
+mod refresh;
 mod report;
 mod results;
 mod servers;

@@ -1,4 +1,4 @@
-//! `regtrack versions [RANGE]` and `regtrack versions show MAJOR`
+//! `regtrack versions [RANGE]` and `regtrack versions show MAJOR`; `regtrack versions refresh` is in `refresh`
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::printer::Printer;
-use super::{Failure, Global, tables};
+use super::{Failure, Global, refresh, tables};
 use crate::catalog::versions::Catalogue;
 use crate::domain::{Change, Fixup, Major, MajorRelease, Release, ReleaseRange, TreeKind, Version};
 
@@ -29,7 +29,9 @@ pub(super) struct VersionsArgs {
 
 #[derive(Debug, Subcommand)]
 enum VersionsCommand {
-    /// Show a major: dates, releases, what these need to compile, and what changed for a benchmark
+    /// Add new releases, and hashes that are missing, from the listing of the official sources
+    Refresh(refresh::RefreshArgs),
+    /// Show a major: dates, releases, fix-ups, and what changed in it for a benchmark
     Show {
         /// The major, such as 9.4 or 17
         major: Major,
@@ -82,6 +84,9 @@ struct Line {
 }
 
 pub(super) fn run(args: &VersionsArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
+    if let Some(VersionsCommand::Refresh(args)) = &args.command {
+        return refresh::run(args, global, printer);
+    }
     let catalogue = global.catalogue()?;
     if let Some(VersionsCommand::Show { major, json }) = &args.command {
         let portrait = portrait(catalogue.major(*major)?, &catalogue);

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{IF_RANGE, RANGE};
 use reqwest::{Client, Response, StatusCode};
 use sha2::{Digest, Sha256};
@@ -152,13 +152,13 @@ impl Http {
     /// The texts of many pages, in their order; `None` for one that the server does not have.
     pub fn texts(&self, urls: &[String]) -> Result<Vec<Option<String>>, HttpError> {
         let pages = urls.iter().map(|url| retrying(url, move || page(&self.client, url)));
-        let pages = self.runtime.block_on(stream::iter(pages).buffered(AT_ONCE).collect::<Vec<_>>());
         let text = |page: Result<Page, HttpError>| match page {
             Ok(page) => Ok(Some(page.text)),
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
         };
-        pages.into_iter().map(text).collect()
+        // The first failure ends it: a server that has gone away is not asked for each of many pages.
+        self.runtime.block_on(stream::iter(pages).buffered(AT_ONCE).map(text).try_collect())
     }
 
     /// Downloads `url` to `part`, a file for which nobody else has a use, and goes on from what an earlier
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn absent_pages_are_none_and_other_failures_errors() {
-        let (base, _) = server::serve(|_, path| match path {
+        let (base, asked) = server::serve(|_, path| match path {
             "/a" => Some(Answer::ok("text")),
             "/b" => Some(Answer::new("404 Not Found", "")),
             _ => Some(Answer::new("403 Forbidden", "")),
@@ -426,8 +426,10 @@ mod tests {
         let http = Http::new().unwrap();
         let urls = |names: &[&str]| names.iter().map(|name| format!("{base}/{name}")).collect::<Vec<_>>();
         assert_eq!(http.texts(&urls(&["b", "a", "b"])).unwrap(), [None, Some("text".to_owned()), None]);
-        let error = http.texts(&urls(&["a", "c"])).unwrap_err();
+        let many = vec!["c"; 50];
+        let error = http.texts(&urls(&[&["a"], &many[..]].concat())).unwrap_err();
         assert_eq!(error.to_string(), format!("could not download {base}/c"));
+        assert!(asked.lock().unwrap().len() < 20, "the first failure is enough");
         assert!(http.page(&format!("{base}/b")).unwrap_err().is_missing());
     }
 }
