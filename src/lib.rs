@@ -10,7 +10,7 @@
 //! | 3 | [`sweep`] | what to run next, and what to do when it fails |
 //! | 2 | [`measure`] | one launch and its slices: joins `server` and `load` |
 //! | 1 | [`catalog`], [`build`], [`server`], [`load`], [`store`], [`analysis`], [`site`] | one stage each |
-//! | 0 | [`domain`], [`process`], [`sql`] | the nouns; a child program; an administrative connection |
+//! | 0 | [`domain`], [`process`], [`sql`], [`http`] | the nouns; a child program; an administrative connection; files of a web server |
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
@@ -19,6 +19,7 @@ pub mod build;
 pub mod catalog;
 pub mod cli;
 pub mod domain;
+pub mod http;
 pub mod load;
 pub mod measure;
 pub mod process;

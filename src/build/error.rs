@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::domain::{Major, Version};
+use crate::http::HttpError;
 use crate::process::CommandError;
 
 /// Why a build could not be provided.
@@ -141,14 +142,8 @@ pub enum BuildError {
         path: PathBuf,
     },
     /// A download failed.
-    #[error("could not download {url}")]
-    Download {
-        /// Its address.
-        url: String,
-        /// The cause.
-        #[source]
-        source: reqwest::Error,
-    },
+    #[error(transparent)]
+    Download(#[from] HttpError),
     /// A published hash is no hash.
     #[error("{url} holds no SHA-256 hash")]
     PublishedHash {

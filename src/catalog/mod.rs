@@ -1,7 +1,11 @@
 //! Reads what the product is given as data: releases (`versions/`), server settings (`configs/`) and
-//! suites. Validates it and suggests near names. No network, no server.
+//! suites. Validates it and suggests near names. Adds releases to manifests by what a listing says; only that reaches
+//! the network. No server.
 
 pub mod configs;
+pub mod listing;
+pub mod manifests;
+pub mod refresh;
 pub mod suite;
 pub mod variants;
 pub mod versions;
@@ -17,6 +21,7 @@ pub use suite::SuiteProblem;
 pub use versions::ManifestProblem;
 
 use crate::domain::{Major, ParseVersionError, Version};
+use crate::http::HttpError;
 
 /// What can be wrong with the catalogue's data, or with a name that is looked up in it.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,63 @@ pub enum CatalogError {
         /// Why not.
         #[source]
         source: io::Error,
+    },
+    /// A file or directory of the catalogue cannot be written.
+    #[error("could not write {}", path.display())]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A listing, or a hash that it leads to, cannot be had.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// A place that lists nothing.
+    #[error(
+        "{place} lists no PostgreSQL release; name an index with links such as v17.5/, a directory with \
+         postgresql-17.5.tar.bz2 or its .sha256, or a versions.json"
+    )]
+    NoListing {
+        /// Address or path.
+        place: String,
+    },
+    /// JSON that is not postgresql.org's `versions.json`.
+    #[error("{place} is no versions.json of postgresql.org")]
+    VersionsJson {
+        /// Address or path.
+        place: String,
+        /// Where and why.
+        #[source]
+        source: Box<serde_json::Error>,
+    },
+    /// A published hash is no hash.
+    #[error("{place} holds no SHA-256 hash")]
+    PublishedHash {
+        /// Address or path.
+        place: String,
+    },
+    /// Two sources disagree about an archive.
+    #[error(
+        "the archive of {version} has two different hashes, so one source is wrong or was tampered with; nothing was \
+         changed\n    {one}\n    {other}"
+    )]
+    HashDiffers {
+        /// The release.
+        version: Version,
+        /// A hash, and who says so.
+        one: String,
+        /// The other one.
+        other: String,
+    },
+    /// A manifest of an unusual form.
+    #[error("{file} is written in a way that no release can be added to; add {versions} by hand")]
+    Form {
+        /// The manifest.
+        file: String,
+        /// The releases.
+        versions: String,
     },
     /// A file is not TOML, or lacks a field, or has one that is unknown.
     #[error("{file} is not valid")]

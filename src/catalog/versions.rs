@@ -1,16 +1,13 @@
 //! Releases: from `versions/<major>.toml` to the versions that a range stands for.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Component, Path};
 
-use include_dir::{Dir, include_dir};
 use jiff::civil::Date;
 
-use super::CatalogError;
+use super::manifests::Manifests;
+use super::{CatalogError, listing};
 use crate::domain::{Bound, Fixup, Major, MajorRelease, Minor, Release, ReleaseRange, Term, Version};
-
-static BUILTIN: Dir = include_dir!("$CARGO_MANIFEST_DIR/versions");
 
 /// How many near versions an error offers.
 const NEAREST: usize = 3;
@@ -105,31 +102,15 @@ pub struct Selected {
 impl Catalogue {
     /// The catalogue that comes with the program.
     pub fn builtin() -> Result<Self, CatalogError> {
-        let files = BUILTIN.files().filter(|file| is_manifest(file.path())).map(|file| {
-            let name = file.path().display().to_string();
-            parse(file.contents_utf8().unwrap_or_default(), file.path(), &format!("versions/{name}"))
-        });
-        Self::from_majors(files.collect::<Result<_, _>>()?, Path::new("versions"))
+        Manifests::builtin().catalogue()
     }
 
     /// The catalogue in a directory of manifests, one `<major>.toml` each; other files are ignored.
     pub fn load(dir: &Path) -> Result<Self, CatalogError> {
-        let read = |path: &Path| {
-            let path = path.to_owned();
-            move |source| CatalogError::Read { path, source }
-        };
-        let mut majors = Vec::new();
-        for entry in fs::read_dir(dir).map_err(read(dir))? {
-            let path = entry.map_err(read(dir))?.path();
-            if is_manifest(&path) {
-                let text = fs::read_to_string(&path).map_err(read(&path))?;
-                majors.push(parse(&text, &path, &path.display().to_string())?);
-            }
-        }
-        Self::from_majors(majors, dir)
+        Manifests::read(dir)?.catalogue()
     }
 
-    fn from_majors(mut majors: Vec<MajorRelease>, dir: &Path) -> Result<Self, CatalogError> {
+    pub(super) fn from_majors(mut majors: Vec<MajorRelease>, dir: &Path) -> Result<Self, CatalogError> {
         majors.sort_by_key(|major| major.major);
         if majors.is_empty() { Err(CatalogError::NoManifest { dir: dir.to_owned() }) } else { Ok(Self { majors }) }
     }
@@ -277,12 +258,8 @@ fn nearest_majors(wanted: Major, majors: &[MajorRelease]) -> Vec<Major> {
     nearest
 }
 
-fn is_manifest(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "toml")
-}
-
 /// Reads one manifest; `file` is how errors call it.
-fn parse(text: &str, path: &Path, file: &str) -> Result<MajorRelease, CatalogError> {
+pub(super) fn parse(text: &str, path: &Path, file: &str) -> Result<MajorRelease, CatalogError> {
     let major: MajorRelease = toml::from_str(text)
         .map_err(|source| CatalogError::Parse { file: file.to_owned(), source: Box::new(source) })?;
     check(&major, path).map_err(|problem| CatalogError::Manifest { file: file.to_owned(), problem })?;
@@ -386,7 +363,7 @@ fn check_release(release: &Release, major: Major) -> Result<(), ManifestProblem>
     if version.major != major {
         return Err(ManifestProblem::Foreign { version, major });
     }
-    let archive = format!("postgresql-{version}.tar.bz2");
+    let archive = listing::archive(version);
     for (field, found, expected) in [("tag", &release.tag, tag(version)), ("archive", &release.archive, archive)] {
         if *found != expected {
             return Err(ManifestProblem::Form { version, field, found: found.clone(), expected });
@@ -402,7 +379,7 @@ fn check_release(release: &Release, major: Major) -> Result<(), ManifestProblem>
 }
 
 /// The name of a version's git tag: `REL9_6_24`, `REL_17_2`, `REL_19_BETA3`.
-fn tag(version: Version) -> String {
+pub(super) fn tag(version: Version) -> String {
     let major = version.major.to_string().replace('.', "_");
     let prefix = if version.major.is_two_part() { "REL" } else { "REL_" };
     match version.minor {
@@ -416,6 +393,7 @@ fn tag(version: Version) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn catalogue() -> Catalogue {
         Catalogue::builtin().unwrap()

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::printer::Printer;
 use super::servers::{self, ServerArgs, watch_signals};
-use super::{Failure, tables};
+use super::{Failure, Global, tables};
 use crate::build::{self, BuildError, Builder as _, Builds, Choice, Progress, Proof, Request};
 use crate::catalog::versions::Catalogue;
 use crate::domain::{Bound, Build, BuildFingerprint, Major, Release, ReleaseRange, Source, Term, VariantName, Version};
@@ -96,8 +96,8 @@ struct Line {
     toolchain: String,
 }
 
-pub(super) fn run(args: &BuildArgs, printer: Printer) -> Result<(), Failure> {
-    let catalogue = Catalogue::builtin()?;
+pub(super) fn run(args: &BuildArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
+    let catalogue = global.catalogue()?;
     let mut work = Work::prepare(args, &catalogue, printer)?;
     let complete = if args.matrix.is_empty() {
         let lines = work.all(&work.source())?;

@@ -22,7 +22,7 @@ pub(super) struct CompareArgs {
 }
 
 pub(super) fn run(args: &CompareArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
-    let results = Results::read(&global.results, args.sweep.as_deref())?;
+    let results = Results::read(global, args.sweep.as_deref())?;
     let find = |name| analysis::find_target(&results.manifest, name);
     let (base, target) = (find(&args.base)?, find(&args.target)?);
     let comparison = analysis::compare(&results.manifest, &results.slices, &results.catalogue(), &base.id, &target.id)?;

@@ -44,7 +44,7 @@ pub(super) struct DoctorArgs {
 }
 
 pub(super) fn run(args: &DoctorArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
-    let estimate = largest(args.profile)?;
+    let estimate = largest(args.profile, &global.catalogue()?)?;
     let run_as = args.run_as.as_deref();
     let clusters = args.clusters.clone().unwrap_or_else(|| global.results.join("clusters"));
     let mut places = vec![results(&global.results), data(&clusters, estimate)];
@@ -98,12 +98,11 @@ pub(super) fn before_sweep(
 }
 
 /// What one sweep of the newest release costs with a profile; the release makes no difference.
-fn largest(profile: &'static Profile) -> Result<Estimate, Failure> {
-    let catalogue = Catalogue::builtin()?;
+fn largest(profile: &'static Profile, catalogue: &Catalogue) -> Result<Estimate, Failure> {
     let newest = catalogue.majors().iter().rev().find(|major| !major.newer).or(catalogue.majors().last());
     let terms = newest.map(|major| Term::One(Bound::Major(major.major))).into_iter().collect();
     let request = SweepRequest::new(ReleaseRange { terms }, profile);
-    Ok(estimate(&sweep::prepare(&request, &catalogue, measure::memory_mib())?))
+    Ok(estimate(&sweep::prepare(&request, catalogue, measure::memory_mib())?))
 }
 
 fn results(path: &Path) -> Place {
@@ -172,7 +171,7 @@ b (warn)
     #[test]
     fn larger_profiles_need_more() {
         let bytes = |name| {
-            let estimate = largest(parse_profile(name).unwrap()).unwrap();
+            let estimate = largest(parse_profile(name).unwrap(), &Catalogue::builtin().unwrap()).unwrap();
             (estimate.disk_bytes, estimate.table_bytes)
         };
         assert!(bytes("smoke") < bytes("quick") && bytes("quick") < bytes("paper"));

@@ -8,6 +8,7 @@ mod doctor;
 mod import;
 mod printer;
 mod progress;
+mod refresh;
 mod report;
 mod results;
 mod servers;
@@ -22,6 +23,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::catalog::CatalogError;
+use crate::catalog::versions::Catalogue;
 use printer::Printer;
 
 /// Finds the PostgreSQL release that made a statement slower, by how much, and how sure that is.
@@ -45,17 +48,27 @@ struct Cli {
 }
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct Global {
     /// Directory of the results
     #[arg(long, value_name = "DIR", env = "REGTRACK_RESULTS", default_value = "results", global = true)]
     results: PathBuf,
+    /// Directory of the releases' manifests [default: built in]
+    #[arg(long, value_name = "DIR", env = "REGTRACK_VERSIONS", global = true)]
+    versions: Option<PathBuf>,
     /// Show nothing but results and errors
     #[arg(short, long, global = true)]
     quiet: bool,
     /// Show every slice (-v) and internal steps (-vv)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+}
+
+impl Global {
+    /// The releases that this call knows.
+    fn catalogue(&self) -> Result<Catalogue, CatalogError> {
+        self.versions.as_deref().map_or_else(Catalogue::builtin, Catalogue::load)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -134,13 +147,13 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
         Command::Sweep(args) => sweep::run(*args, &global, printer),
-        Command::Build(args) => build::run(&args, printer),
+        Command::Build(args) => build::run(&args, &global, printer),
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
         Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
-        Command::Versions(args) => versions::run(&args, printer),
+        Command::Versions(args) => versions::run(&args, &global, printer),
         Command::Cache(args) => cache::run(&args, printer),
         Command::Bench(args) => bench::run(&args, printer),
     }

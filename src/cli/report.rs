@@ -28,7 +28,7 @@ pub(super) struct ReportArgs {
 }
 
 pub(super) fn run(args: &ReportArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
-    let results = Results::read(&global.results, args.sweep.as_deref())?;
+    let results = Results::read(global, args.sweep.as_deref())?;
     let report = results.report(args.base.as_deref())?;
     match &args.site {
         Some(directory) => {

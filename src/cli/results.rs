@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use super::Global;
 use super::tables::{self, Format};
 use crate::analysis::{self, Catalogue};
 use crate::catalog::suite;
-use crate::catalog::versions::Catalogue as Releases;
 use crate::domain::{Group, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version};
 use crate::site::{self, Download};
 use crate::store::Store;
@@ -24,7 +24,8 @@ pub(super) struct Results {
 
 impl Results {
     /// Reads the sweep named `sweep`, or the current one.
-    pub(super) fn read(directory: &Path, sweep: Option<&str>) -> anyhow::Result<Self> {
+    pub(super) fn read(global: &Global, sweep: Option<&str>) -> anyhow::Result<Self> {
+        let directory = &global.results;
         let store = Store::open(directory)?;
         let manifest = match sweep {
             None => store.current()?,
@@ -38,7 +39,7 @@ impl Results {
             Some(text) => suite::parse(&text, &format!("the suite of {}", manifest.id))?,
             None => suite::builtin()?,
         };
-        let newest = Releases::builtin()?.majors().iter().filter_map(newest).collect();
+        let newest = global.catalogue()?.majors().iter().filter_map(newest).collect();
         Ok(Self { store, manifest, slices, microbenchmarks: suite.microbenchmarks, groups: suite.groups, newest })
     }
 

@@ -33,7 +33,7 @@ struct Counts {
 }
 
 pub(super) fn run(args: &StatusArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
-    let results = Results::read(&global.results, args.sweep.as_deref())?;
+    let results = Results::read(global, args.sweep.as_deref())?;
     let counts = count(&results);
     let manifest = &results.manifest;
     if args.json {

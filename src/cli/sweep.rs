@@ -16,7 +16,6 @@ use super::servers::{self, ServerArgs, absolute, watch_signals};
 use super::{Cli, Command, Failure, Global, doctor, tables};
 use crate::build::{Builder as _, Builds, Choice};
 use crate::catalog;
-use crate::catalog::versions::Catalogue;
 use crate::domain::{Finding, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
@@ -94,15 +93,16 @@ pub(super) struct SweepArgs {
 }
 
 pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
-    let (args, arguments) = match &args.range {
-        Some(_) => (args, std::env::args().skip(1).collect()),
+    let (args, arguments, versions) = match &args.range {
+        Some(_) => (args, std::env::args().skip(1).collect(), None),
         None => continued(args, global)?,
     };
+    let global = &Global { versions: global.versions.clone().or(versions), ..global.clone() };
     let range = args.range.clone().context("the sweep to go on with names no releases")?;
     let site_dir = args.site.clone().unwrap_or_else(|| PathBuf::from("public"));
     // Not after hours of measuring.
     site::check(&site_dir)?;
-    let catalogue = Catalogue::builtin()?;
+    let catalogue = global.catalogue()?;
     let prepared = sweep::prepare(&request(&args, range), &catalogue, measure::memory_mib())?;
     let account = args.servers.account()?;
     let builder = args.servers.builder(&account)?;
@@ -131,7 +131,7 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
 }
 
 /// The arguments of the current sweep's last call, with this call's places and switches.
-fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>), Failure> {
+fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>, Option<PathBuf>), Failure> {
     let manifest = match Store::open(&global.results).and_then(|store| store.current()) {
         Err(StoreError::NoResults { dir }) => {
             let text = format!("there is no sweep in '{}' to go on with", dir.display());
@@ -162,7 +162,7 @@ fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>
         },
         ..previous
     };
-    Ok((merged, manifest.arguments))
+    Ok((merged, manifest.arguments, cli.global.versions))
 }
 
 fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
@@ -376,7 +376,7 @@ fn finish(
     measured: Result<sweep::Walked, Failure>,
 ) -> Result<(), Failure> {
     let walked = measured?;
-    let results = Results::read(&global.results, None)?;
+    let results = Results::read(global, None)?;
     let report = results.report(None)?;
     printer.data(&tables::report(&report, tables::Format::Terminal))?;
     let index = results.write_site(&report, site)?;

@@ -1,4 +1,4 @@
-//! `regtrack versions [RANGE]` and `regtrack versions show MAJOR`
+//! `regtrack versions [RANGE]` and `regtrack versions show MAJOR`; `regtrack versions refresh` is in `refresh`
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use jiff::civil::Date;
 use serde::Serialize;
 
 use super::printer::Printer;
-use super::{Failure, tables};
+use super::{Failure, Global, refresh, tables};
 use crate::catalog::versions::Catalogue;
-use crate::domain::{Change, Major, MajorRelease, Release, ReleaseRange, Version};
+use crate::domain::{Change, Fixup, Major, MajorRelease, Release, ReleaseRange, TreeKind, Version};
 
 /// Arguments of `versions`.
 #[derive(Debug, Args)]
@@ -29,7 +29,9 @@ pub(super) struct VersionsArgs {
 
 #[derive(Debug, Subcommand)]
 enum VersionsCommand {
-    /// Show a major: dates, releases, and what changed in it for a benchmark
+    /// Add new releases, and hashes that are missing, from the listing of the official sources
+    Refresh(refresh::RefreshArgs),
+    /// Show a major: dates, releases, fix-ups, and what changed in it for a benchmark
     Show {
         /// The major, such as 9.4 or 17
         major: Major,
@@ -51,7 +53,20 @@ struct Portrait<'a> {
     latest_date: Option<Date>,
     prebuilt: Vec<Version>,
     unknown_hashes: Vec<Version>,
+    fixups: Vec<FixupLine<'a>>,
     changes: &'a [Change],
+}
+
+/// What some releases of a major need to compile. Field names are part of the JSON output.
+#[derive(Debug, Serialize)]
+struct FixupLine<'a> {
+    name: &'a str,
+    why: &'a str,
+    /// The first release that needs it.
+    from: Option<Version>,
+    /// The last one; absent when later ones will need it too.
+    to: Option<Version>,
+    only: Option<TreeKind>,
 }
 
 /// One line of the list. Field names are part of the JSON output.
@@ -68,8 +83,11 @@ struct Line {
     prebuilt: Option<String>,
 }
 
-pub(super) fn run(args: &VersionsArgs, printer: Printer) -> Result<(), Failure> {
-    let catalogue = Catalogue::builtin()?;
+pub(super) fn run(args: &VersionsArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
+    if let Some(VersionsCommand::Refresh(args)) = &args.command {
+        return refresh::run(args, global, printer);
+    }
+    let catalogue = global.catalogue()?;
     if let Some(VersionsCommand::Show { major, json }) = &args.command {
         let portrait = portrait(catalogue.major(*major)?, &catalogue);
         let text = if *json { serde_json::to_string_pretty(&portrait)? } else { show(&portrait) };
@@ -96,6 +114,14 @@ fn portrait<'a>(major: &'a MajorRelease, catalogue: &Catalogue) -> Portrait<'a> 
         major.releases.iter().filter(|release| wanted(release)).map(|release| release.version).collect()
     };
     let latest = catalogue.latest(major.major);
+    let first = major.releases.first().map(|release| release.version);
+    let fixup = |fixup: &'a Fixup| FixupLine {
+        name: &fixup.name,
+        why: &fixup.why,
+        from: fixup.from.or(first),
+        to: fixup.to,
+        only: fixup.only,
+    };
     Portrait {
         major: major.major,
         first_release: major.first_release,
@@ -106,6 +132,7 @@ fn portrait<'a>(major: &'a MajorRelease, catalogue: &Catalogue) -> Portrait<'a> 
         latest_date: latest.and_then(|release| release.date),
         prebuilt: versions(|release| release.prebuilt.is_some()),
         unknown_hashes: versions(|release| release.sha256.is_none()),
+        fixups: major.fixups.iter().map(fixup).collect(),
         changes: &major.changes,
     }
 }
@@ -130,10 +157,26 @@ fn show(portrait: &Portrait) -> String {
     for (name, value) in facts {
         let _ = writeln!(text, "  {name:20} {value}");
     }
+    for fixup in &portrait.fixups {
+        let _ = write!(text, "\nFix-up {}: {}\n{}", fixup.name, fixup.range(), wrapped(fixup.why));
+    }
     for Change { title, effect, source } in portrait.changes {
         let _ = write!(text, "\n{title}\n{}{}", wrapped(effect), wrapped(&format!("[{source}]")));
     }
     text
+}
+
+impl FixupLine<'_> {
+    /// The releases that need it, and of these the trees: `9.2.0 to 9.2.14, git trees`.
+    fn range(&self) -> String {
+        let end = |version: Option<Version>, open: &str| version.map_or_else(|| open.to_owned(), |it| it.to_string());
+        let trees = match self.only {
+            Some(TreeKind::Git) => ", git trees",
+            Some(TreeKind::Archive) => ", archives",
+            None => "",
+        };
+        format!("{} to {}{trees}", end(self.from, "the first"), end(self.to, "the last"))
+    }
 }
 
 /// Text in indented lines of at most 100 characters, longer words aside.

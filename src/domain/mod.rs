@@ -18,7 +18,7 @@ pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
 pub use fixup::{Edit, Fixup, TreeKind};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
-pub use release::{Change, MajorRelease, Release};
+pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{

@@ -53,6 +53,13 @@ pub struct MajorRelease {
     pub changes: Vec<Change>,
 }
 
+/// The SHA-256 in the text of a `.sha256` file, `<hash>  <file name>`: 64 hex digits, in lower case.
+#[must_use]
+pub fn sha256_in(text: &str) -> Option<String> {
+    let hash = text.split_whitespace().next()?.to_ascii_lowercase();
+    (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(hash)
+}
+
 /// A change between two majors that a benchmark may see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -182,7 +182,7 @@ fn a_commit_that_does_not_compile_is_told_and_the_next_one_is_compiled_from_clea
     let log = said.split_once("(full log: ").and_then(|(_, rest)| rest.split(')').next()).unwrap();
     assert!(fs::read_to_string(log).unwrap().contains("no such thing"));
     assert!(bench.trees().is_empty(), "what failed is not built upon");
-    bench.commit("git checkout -q HEAD~1 -- src/backend/Makefile");
+    bench.commit("git checkout -q HEAD~1 -- src/backend/Makefile; echo '# two' >src/backend/a.c");
     bench.build("master");
     assert_eq!(bench.made().len(), 3);
 }

@@ -81,3 +81,95 @@ For more information, try '--help'.
 
 "#]]);
 }
+
+#[test]
+fn a_catalogue_that_is_not_there() {
+    for command in [&["versions"][..], &["sweep", "16", "--dry-run"], &["build", "16"], &["doctor"]] {
+        let arguments = [command, &["--versions", "mine"]].concat();
+        refused(&Sandbox::with_npm(), &arguments, ERROR).says(str![[r#"
+error: could not read mine
+  caused by: No such file or directory (os error 2)
+
+"#]]);
+    }
+}
+
+#[test]
+fn a_catalogue_without_manifests() {
+    let sandbox = Sandbox::new();
+    sandbox.file("mine/notes.txt", "");
+    refused(&sandbox, &["versions", "--versions", "mine"], ERROR).says(str![[r#"
+error: there is no <major>.toml in mine
+
+"#]]);
+}
+
+/// With a listing in `source` that has a new minor and a known one.
+fn with_source() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.file("source/v18.7/postgresql-18.7.tar.bz2", "abc");
+    sandbox.file("source/v17.12/postgresql-17.12.tar.bz2.sha256", format!("{}  x\n", "0".repeat(64)));
+    sandbox
+}
+
+#[test]
+fn no_catalogue_to_refresh() {
+    refused(&with_source(), &["versions", "refresh", "--from", "source"], ERROR).says(str![[r#"
+error: there are no manifests in ./versions to add releases to; name a directory with --versions DIR, and it gets the built-in ones first
+
+"#]]);
+}
+
+#[test]
+fn a_directory_to_refresh_that_holds_something_else() {
+    let sandbox = with_source();
+    sandbox.file("mine/notes.txt", "");
+    refused(&sandbox, &["versions", "refresh", "--versions", "mine", "--from", "source"], ERROR).says(str![[r#"
+error: there is no <major>.toml in mine
+
+"#]]);
+}
+
+#[test]
+fn a_hash_that_is_not_the_catalogues() {
+    let sandbox = with_source();
+    let arguments = ["-q", "versions", "refresh", "--versions", "mine", "--from", "source"];
+    refused(&sandbox, &arguments, ERROR).says(str![[r#"
+error: the archive of 17.12 has two different hashes, so one source is wrong or was tampered with; nothing was changed
+    9cf136a703d8ee2f83465c43be4e9e8e7930c82b0bfba13be7e2537be769ac55 (versions/17.toml)
+    0000000000000000000000000000000000000000000000000000000000000000 (source/v17.12/postgresql-17.12.tar.bz2.sha256)
+
+"#]]);
+}
+
+#[test]
+fn a_listing_that_lists_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.file("notes.txt", "v18.7");
+    refused(&sandbox, &["versions", "refresh", "--versions", "mine", "--from", "notes.txt"], ERROR).says(str![[r#"
+error: notes.txt lists no PostgreSQL release; name an index with links such as v17.5/, a directory with postgresql-17.5.tar.bz2 or its .sha256, or a versions.json
+
+"#]]);
+}
+
+#[test]
+fn a_listing_that_is_not_there() {
+    let arguments = ["versions", "refresh", "--versions", "mine", "--from", "source"];
+    refused(&Sandbox::new(), &arguments, ERROR).says(str![[r#"
+error: could not read source
+  caused by: No such file or directory (os error 2)
+
+"#]]);
+}
+
+#[test]
+fn json_that_is_no_listing() {
+    let sandbox = Sandbox::new();
+    sandbox.file("versions.json", r#"{"18": "18.7"}"#);
+    let arguments = ["versions", "refresh", "--versions", "mine", "--from", "versions.json"];
+    refused(&sandbox, &arguments, ERROR).says(str![[r#"
+error: versions.json is no versions.json of postgresql.org
+  caused by: invalid type: map, expected a sequence at line 1 column 0
+
+"#]]);
+}

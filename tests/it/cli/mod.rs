@@ -1,6 +1,8 @@
 //! What the program prints, compared with the files in `snapshots/`. `SNAPSHOTS=overwrite cargo test cli`
 //! accepts what it prints now.
 
+mod refresh;
+
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 31] = [
+const SNAPSHOTS: [(&str, &[&str]); 32] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-build", &["build", "--help"]),
@@ -33,6 +35,7 @@ const SNAPSHOTS: [(&str, &[&str]); 31] = [
     ("versions", &["versions", "9.0..18"]),
     ("versions-minors", &["versions", "14.10..15.2", "--minors"]),
     ("versions-json", &["versions", "9.6", "--json"]),
+    ("help-versions-refresh", &["versions", "refresh", "--help"]),
     ("help-versions-show", &["versions", "show", "--help"]),
     ("versions-show", &["versions", "show", "9.2"]),
     ("versions-show-beta", &["versions", "show", "19"]),
