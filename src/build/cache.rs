@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -255,6 +255,12 @@ impl Cache {
         for entry in fs::read_dir(&tmp).map_err(io("read", &tmp))? {
             let entry = entry.map_err(io("read", &tmp))?;
             let name = entry.file_name();
+            // The first part of a download waits for the rest, but not for ever.
+            if name.to_str().is_some_and(|name| name.contains(".part"))
+                && entry.metadata().and_then(|file| file.modified()).is_ok_and(is_long_ago)
+            {
+                let _ = fs::remove_file(entry.path());
+            }
             let Some(name) = name.to_str().and_then(|name| name.strip_prefix(CLAIM_PREFIX)) else { continue };
             let Ok(lock) = File::options().write(true).open(self.lock_path(name)) else { continue };
             if lock.try_lock().is_ok() {
@@ -268,6 +274,11 @@ impl Cache {
     fn lock_path(&self, name: &str) -> PathBuf {
         self.root.join("locks").join(format!("{name}.lock"))
     }
+}
+
+fn is_long_ago(time: SystemTime) -> bool {
+    const LONG: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+    time.elapsed().is_ok_and(|age| age > LONG)
 }
 
 /// What a directory says about the build in it.

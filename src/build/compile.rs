@@ -18,7 +18,7 @@ use super::cache::{Cache, Claim};
 use super::error::{BuildError, io};
 use super::origin::{self, Origin};
 use super::programs::{self, GENERATORS};
-use super::recipe::{self, PREFIX, Recipe};
+use super::recipe::{self, MESON_DIRECTORY, PREFIX, Recipe};
 use super::worktree::{Start, Tree};
 use super::{Wanted, cache, fixups, git};
 
@@ -41,17 +41,22 @@ const MAKE_DEADLINE: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// The CPUs that all compiles of this process share.
 #[derive(Debug)]
-pub(super) struct Cpus(jobserver::Client);
+pub(super) struct Cpus {
+    server: jobserver::Client,
+    jobs: usize,
+}
 
 impl Cpus {
     /// `jobs` compilers at a time, whichever builds they belong to.
     pub(super) fn new(jobs: usize) -> Result<Self, BuildError> {
-        jobserver::Client::new(jobs.max(1)).map(Self).map_err(io("make the pipe for", Path::new("compile jobs")))
+        let jobs = jobs.max(1);
+        let server = jobserver::Client::new(jobs).map_err(io("make the pipe for", Path::new("compile jobs")))?;
+        Ok(Self { server, jobs })
     }
 
     /// Waits for a free CPU. make counts itself as one job, and so does `configure`.
     fn take(&self) -> Result<jobserver::Acquired, BuildError> {
-        self.0.acquire().map_err(io("wait for", Path::new("compile jobs")))
+        self.server.acquire().map_err(io("wait for", Path::new("compile jobs")))
     }
 }
 
@@ -115,7 +120,11 @@ impl Job<'_> {
         let version = origin::tree_version(&tree.top())?;
         self.check(version)?;
         let dependencies = matches!(self.origin, Origin::Commit { neighbours: true, .. });
-        let arguments = self.recipe.configure(version, tree.kind(), dependencies);
+        let arguments = if self.recipe.is_meson() {
+            self.recipe.meson_setup(version, tree.kind())
+        } else {
+            self.recipe.configure(version, tree.kind(), dependencies)
+        };
         if start == Start::Moved && !tree.is_configured(&arguments) {
             tree.fill(self.origin)?;
         }
@@ -141,27 +150,50 @@ impl Job<'_> {
             tree.note_progress(None)?;
         }
         if !tree.is_configured(&arguments) {
-            steps.configure(&arguments)?;
+            if self.recipe.is_meson() {
+                steps.run("meson setup", self.recipe.meson().args(&arguments), CONFIGURE_DEADLINE)?;
+            } else {
+                steps.configure(&arguments)?;
+            }
             tree.note_progress(Some(arguments))?;
         }
-        self.make_and_install(&steps)
+        let stage = self.claim.directory().join("stage");
+        let _ = fs::remove_dir_all(&stage);
+        if self.recipe.is_meson() {
+            self.ninja_and_install(&steps, &stage)?;
+        } else {
+            self.make_and_install(&steps, &stage)?;
+        }
+        let installed = stage.join(PREFIX.trim_start_matches('/'));
+        steps.check_complete(&installed)?;
+        Ok(installed)
     }
 
-    fn make_and_install(&self, steps: &Steps) -> Result<PathBuf, BuildError> {
+    /// All of it: Meson installs everything or nothing. Ninja does not share CPUs with other builds.
+    fn ninja_and_install(&self, steps: &Steps, stage: &Path) -> Result<(), BuildError> {
+        let _cpu = self.cpus.take()?;
+        let mut ninja = recipe::build_tool("ninja");
+        steps.run(
+            "ninja",
+            ninja.args(["-C", MESON_DIRECTORY, "--quiet", &format!("-j{}", self.cpus.jobs)]),
+            MAKE_DEADLINE,
+        )?;
+        let mut install = self.recipe.meson();
+        install.args(["install", "-C", MESON_DIRECTORY, "--no-rebuild", "--quiet", "--destdir"]).arg(stage);
+        steps.run("meson install", &mut install, MAKE_DEADLINE)
+    }
+
+    fn make_and_install(&self, steps: &Steps, stage: &Path) -> Result<(), BuildError> {
         let parts = self.recipe.parts(steps.tree);
         let makefile = self.claim.directory().join("parts.mk");
         let text = recipe::makefile(&parts, steps.generates_headers()?);
         fs::write(&makefile, text).map_err(io("write", &makefile))?;
         steps.make(&["-f", &makefile.display().to_string(), "all"])?;
-        let stage = self.claim.directory().join("stage");
-        let _ = fs::remove_dir_all(&stage);
         for part in &parts {
             // One after the other: older versions' install rules race for their directories.
             steps.make(&["-C", part, "install", &format!("DESTDIR={}", stage.display())])?;
         }
-        let installed = stage.join(PREFIX.trim_start_matches('/'));
-        steps.check_complete(&installed)?;
-        Ok(installed)
+        Ok(())
     }
 }
 
@@ -219,7 +251,7 @@ impl Steps<'_> {
             other => format!("make {}", other.join(" ")),
         };
         let mut command = recipe::make();
-        self.cpus.0.configure_make(command.args(arguments));
+        self.cpus.server.configure_make(command.args(arguments));
         let _cpu = self.cpus.take()?;
         self.run(&step, &mut command, MAKE_DEADLINE)
     }

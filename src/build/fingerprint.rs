@@ -4,8 +4,7 @@
 //! values of the `pg_config` view too. `bin/pg_config` fills in for older ones. What is not there stays
 //! unknown.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -42,14 +41,6 @@ pub(super) fn read(prefix: &Path) -> Result<(Version, BuildFingerprint), BuildEr
         postgres_sha256: format!("{:x}", Sha256::digest(&bytes)),
     };
     Ok((version, fingerprint))
-}
-
-/// SHA-256 of a file in lower-case hex.
-pub(super) fn sha256_file(path: &Path) -> Result<String, BuildError> {
-    let mut file = File::open(path).map_err(io("open", path))?;
-    let mut hash = Sha256::new();
-    io::copy(&mut file, &mut hash).map_err(io("read", path))?;
-    Ok(format!("{:x}", hash.finalize()))
 }
 
 /// The version in a `--version` line or in a `PACKAGE_VERSION`.

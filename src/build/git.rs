@@ -10,7 +10,7 @@ use crate::domain::{Major, Release, Version};
 use crate::process::{self, CommandError, CommandErrorKind};
 
 use super::error::BuildError;
-use super::relevance;
+use super::relevance::{self, Scope};
 
 /// A search through all commit messages of a large repository on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -89,14 +89,14 @@ pub(super) fn file(repository: &Path, commit: &str, path: &str) -> Result<String
 }
 
 /// SHA-256 over those files of a commit that can change the server: equal for commits that differ elsewhere only.
-pub(super) fn content_hash(repository: &Path, commit: &str, jit: bool) -> Result<String, BuildError> {
+pub(super) fn content_hash(repository: &Path, commit: &str, scope: Scope) -> Result<String, BuildError> {
     let list = git(repository, &["ls-tree", "-r", "-z", "--full-tree", commit]);
     let list = list.map_err(failed(repository, &format!("list the files of {commit}")))?;
     let mut hash = Sha256::new();
     for entry in list.split_terminator('\0') {
         // Mode, type and hash of the content; then the path.
         let path = entry.split_once('\t').map_or(entry, |(_, path)| path);
-        if relevance::counts(path, jit) {
+        if relevance::counts(path, scope) {
             hash.update(entry);
             hash.update([0]);
         }
@@ -294,7 +294,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let commit = |script: &str| {
             sh(home.path(), &format!("{script}; git add -A; git commit -qm x"));
-            content_hash(home.path(), "HEAD", false).unwrap()
+            content_hash(home.path(), "HEAD", Scope::default()).unwrap()
         };
         let first = commit("git init -q .; mkdir -p doc src/backend; echo 1 >src/backend/a.c; echo 1 >doc/a");
         assert_eq!(commit("echo 2 >doc/a; echo 1 >src/backend/README"), first);

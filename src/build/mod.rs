@@ -320,7 +320,7 @@ impl Builds {
             None => (git::release_commit(&repository, &request.release, request.floating)?, Wanted::of(request)),
         };
         let recipe = self.recipe(&Request { floating: wanted.floating, ..request.clone() })?;
-        let sha256 = git::content_hash(&repository, &commit, recipe.jit())?;
+        let sha256 = git::content_hash(&repository, &commit, recipe.scope())?;
         let origin = Origin::Commit { repository, commit, sha256, neighbours: revision.is_some() };
         let build = self.compile(&origin, wanted, &recipe, say)?;
         let provenance = origin.provenance();

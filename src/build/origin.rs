@@ -9,9 +9,10 @@ use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
 use crate::domain::{Provenance, Release, TreeKind, Version};
+use crate::http::sha256_file;
 
 use super::error::{BuildError, io};
-use super::fingerprint::{self, sha256_file};
+use super::fingerprint;
 use super::git::{self, Checkout};
 use super::{Wanted, unpack};
 

@@ -41,6 +41,7 @@ pub(super) fn require(work: &str, missing: &[&str]) -> Result<(), BuildError> {
         .iter()
         .map(|name| match *name {
             "cc" | "make" => "build-essential",
+            "ninja" => "ninja-build",
             other => other,
         })
         .collect();

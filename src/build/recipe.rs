@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Feature, Fixup, TreeKind, Variant, VariantName, Version};
+use crate::domain::{BuildSystem, Feature, Fixup, Major, TreeKind, Variant, VariantName, Version};
 use crate::process;
 
 use super::error::BuildError;
 use super::fixups;
 use super::programs::{self, COMPILERS};
+use super::relevance::Scope;
 
 /// What lets a current compiler take C of 2010. None of it changes code that compiled before.
 const COMPATIBILITY_FLAGS: [&str; 6] = [
@@ -56,6 +57,11 @@ pub(super) const PREFIX: &str = "/nonexistent/regtrack";
 
 /// Where programs and modules look for libpq, for the same reason. For make, which halves the dollar.
 const LIBRARY_PATH: &str = "rpathdir=$$ORIGIN/../lib:$$ORIGIN/..";
+
+/// Where Meson builds, below the top of the source.
+pub(super) const MESON_DIRECTORY: &str = "meson-build";
+
+const FIRST_WITH_MESON: Major = Major::new(16, 0);
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -144,7 +150,7 @@ impl Recipe {
 
     /// Everything about the recipe that shapes the result: what is done, and not how it is called.
     pub(super) fn identity(&self) -> String {
-        let Variant { name: _, cflags, configure, on, off } = &self.variant;
+        let Variant { name: _, system, cflags, configure, on, off } = &self.variant;
         let Toolchain { compiler, version, flags, ccache: _ } = &*self.toolchain;
         let named = |features: &[Feature]| -> String {
             let line =
@@ -153,7 +159,8 @@ impl Recipe {
         };
         let parts = PARTS.join(" ");
         format!(
-            "{compiler}: {version}\n{cflags:?} {flags:?} {}\n{configure:?} +{} -{}\n{PREFIX} {parts}\n{}",
+            "{}{compiler}: {version}\n{cflags:?} {flags:?} {}\n{configure:?} +{} -{}\n{PREFIX} {parts}\n{}",
+            if *system == BuildSystem::Meson { "meson " } else { "" },
             self.macros,
             named(on),
             named(off),
@@ -166,9 +173,14 @@ impl Recipe {
         &self.variant.name
     }
 
-    /// Whether LLVM is built in.
-    pub(super) fn jit(&self) -> bool {
-        self.variant.on.iter().any(|feature| feature.name == "llvm")
+    /// What in a source can change the result.
+    pub(super) fn scope(&self) -> Scope {
+        Scope { jit: self.variant.on.iter().any(|feature| feature.name == "llvm"), meson: self.is_meson() }
+    }
+
+    /// Whether Meson builds it.
+    pub(super) fn is_meson(&self) -> bool {
+        self.variant.system == BuildSystem::Meson
     }
 
     /// Whether compiles go through ccache.
@@ -181,8 +193,16 @@ impl Recipe {
         self.fixups.iter().filter(|fixup| fixup.applies(version, kind)).collect()
     }
 
-    /// Refuses a version that lacks a feature, and a machine that lacks what a feature needs.
+    /// Refuses a version that lacks Meson or a feature, and a machine that lacks what these need.
     pub(super) fn check_features(&self, version: Version) -> Result<(), BuildError> {
+        if self.is_meson() {
+            if version.major < FIRST_WITH_MESON {
+                let feature = "Meson build".to_owned();
+                return Err(BuildError::NoFeature { version, feature, from: FIRST_WITH_MESON });
+            }
+            let missing: Vec<&str> = ["meson", "ninja"].into_iter().filter(|name| !programs::on_path(name)).collect();
+            programs::require("building by Meson", &missing)?;
+        }
         for feature in &self.variant.on {
             if !feature.is_in(version.major) {
                 let from = feature.from.unwrap_or(version.major);
@@ -201,10 +221,46 @@ impl Recipe {
         Ok(())
     }
 
+    /// The compiler as makefiles call it.
+    fn cc(&self) -> String {
+        format!("{}{}", if self.toolchain.ccache { "ccache " } else { "" }, self.toolchain.compiler)
+    }
+
+    fn cflags(&self, fixups: &[&Fixup]) -> String {
+        let flags = self.variant.cflags.iter().map(String::as_str).chain(self.toolchain.flags.iter().copied());
+        let flags = flags.chain(fixups.iter().flat_map(|fixup| fixup.cflags.iter().map(String::as_str)));
+        flags.collect::<Vec<_>>().join(" ")
+    }
+
+    /// `meson setup` for a build directory.
+    pub(super) fn meson_setup(&self, version: Version, kind: TreeKind) -> Vec<String> {
+        let mut arguments = vec![
+            "setup".to_owned(),
+            MESON_DIRECTORY.to_owned(),
+            format!("--prefix={PREFIX}"),
+            "--libdir=lib".to_owned(),
+            "--auto-features=disabled".to_owned(),
+            // All optimisation comes from the flags of the variant.
+            "--buildtype=plain".to_owned(),
+            "-Drpath=false".to_owned(),
+            "-Dc_link_args=-Wl,-rpath,$ORIGIN/../lib".to_owned(),
+            format!("-Dc_args={}", self.cflags(&self.fixups(version, kind))),
+        ];
+        arguments.extend(self.variant.on.iter().map(|feature| format!("-D{}=enabled", feature.meson)));
+        arguments.extend(self.variant.configure.iter().cloned());
+        arguments
+    }
+
+    /// Meson, which learns the compiler from its environment.
+    pub(super) fn meson(&self) -> Command {
+        let mut command = build_tool("meson");
+        command.env("CC", self.cc());
+        command
+    }
+
     /// Arguments of `configure`. With `dependencies`, objects are made anew when a header changes.
     pub(super) fn configure(&self, version: Version, kind: TreeKind, dependencies: bool) -> Vec<String> {
-        let Variant { cflags, configure, on, off, .. } = &self.variant;
-        let Toolchain { compiler, flags, ccache, .. } = &*self.toolchain;
+        let Variant { configure, on, off, .. } = &self.variant;
         let fixups = self.fixups(version, kind);
         let mut arguments = vec![format!("--prefix={PREFIX}")];
         arguments.extend(off.iter().flat_map(|feature| feature.declined(version.major).iter().cloned()));
@@ -213,10 +269,8 @@ impl Recipe {
         if dependencies {
             arguments.push("--enable-depend".to_owned());
         }
-        arguments.push(format!("CC={}{compiler}", if *ccache { "ccache " } else { "" }));
-        let cflags = cflags.iter().map(String::as_str).chain(flags.iter().copied());
-        let cflags = cflags.chain(fixups.iter().flat_map(|fixup| fixup.cflags.iter().map(String::as_str)));
-        arguments.push(format!("CFLAGS={}", cflags.collect::<Vec<_>>().join(" ")));
+        arguments.push(format!("CC={}", self.cc()));
+        arguments.push(format!("CFLAGS={}", self.cflags(&fixups)));
         arguments.extend(fixups.iter().flat_map(|fixup| fixup.configure.clone()));
         arguments
     }
@@ -302,10 +356,11 @@ pub(super) mod tests {
 
     /// A variant with these features on, and ICU off.
     pub(in super::super) fn variant(name: &str, features: &[&str]) -> Variant {
-        let feature = |text: &str| toml::from_str::<Feature>(&format!("about = ''\n{text}")).unwrap();
+        let feature = |text: &str| toml::from_str::<Feature>(&format!("about = ''\nmeson = ''\n{text}")).unwrap();
         let icu = "name = 'icu'\non = ['--with-icu']\noff = ['--without-icu']\noff_from = '16'";
         Variant {
             name: name.parse().unwrap(),
+            system: BuildSystem::Make,
             cflags: vec!["-O2".to_owned(), "-g".to_owned()],
             configure: vec!["--without-readline".to_owned()],
             on: features.iter().map(|text| feature(text)).collect(),

@@ -43,8 +43,11 @@ const SELECTIVE: [(&str, &[&str]); 2] = [
     ("src/bin/", &["initdb", "pg_config", "pg_ctl", "pg_dump", "pgbench", "psql"]),
 ];
 
-/// Files that make does not look at, wherever they are. Meson's are among them: it is not what builds here.
-const NAMES: [&str; 14] = [
+/// Files of Meson.
+const MESON: [&str; 2] = ["meson.build", "meson_options.txt"];
+
+/// Files that nothing is compiled from, wherever they are.
+const NAMES: [&str; 12] = [
     ".cirrus.star",
     ".cirrus.tasks.yml",
     ".cirrus.yml",
@@ -57,15 +60,22 @@ const NAMES: [&str; 14] = [
     "COPYRIGHT",
     "HISTORY",
     "LINGUAS",
-    "meson.build",
-    "meson_options.txt",
 ];
 
 /// Where the code for just-in-time compilation is.
 const JIT: &str = "src/backend/jit/llvm/";
 
-/// Whether a change of this file can change the server; `jit` says whether LLVM is built in.
-pub(super) fn counts(path: &str, jit: bool) -> bool {
+/// What counts depends on how the server is compiled.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Scope {
+    /// Whether LLVM is built in.
+    pub(super) jit: bool,
+    /// Whether Meson builds it, and not make.
+    pub(super) meson: bool,
+}
+
+/// Whether a change of this file can change the server.
+pub(super) fn counts(path: &str, scope: Scope) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let is_translation = has_extension(path, "po") || name == "nls.mk";
     let is_tool = DIRECTORIES.iter().any(|directory| path.starts_with(directory));
@@ -78,8 +88,9 @@ pub(super) fn counts(path: &str, jit: bool) -> bool {
         })
     });
     let is_note = NAMES.contains(&name) || name.starts_with("README");
-    let is_jit = !jit && path.starts_with(JIT);
-    !(is_translation || is_tool || is_test || is_unmade || is_note || is_jit)
+    let is_jit = !scope.jit && path.starts_with(JIT);
+    let is_meson = !scope.meson && (MESON.contains(&name) || has_extension(name, "meson"));
+    !(is_translation || is_tool || is_test || is_unmade || is_note || is_jit || is_meson)
 }
 
 /// Whether a change of this file can change how everything else is compiled, so that nothing made before can stay.
@@ -130,7 +141,7 @@ mod tests {
             "src/tools/gen_keywordlist.pl",
             "src/something/new.c",
         ] {
-            assert!(counts(path, false), "{path}");
+            assert!(counts(path, Scope::default()), "{path}");
         }
     }
 
@@ -152,15 +163,17 @@ mod tests {
             "src/test/regress/sql/join.sql",
             "src/tools/pgindent/typedefs.list",
         ] {
-            assert!(!counts(path, false), "{path}");
+            assert!(!counts(path, Scope::default()), "{path}");
         }
     }
 
     #[test]
     fn llvm_counts_only_where_it_is_built_in() {
         let path = "src/backend/jit/llvm/llvmjit.c";
-        assert!(counts(path, true) && !counts(path, false));
-        assert!(counts("src/backend/jit/jit.c", false));
+        assert!(counts(path, Scope { jit: true, meson: false }) && !counts(path, Scope::default()));
+        assert!(counts("src/backend/jit/jit.c", Scope::default()));
+        let path = "src/backend/meson.build";
+        assert!(counts(path, Scope { jit: false, meson: true }) && !counts(path, Scope::default()));
     }
 
     #[test]

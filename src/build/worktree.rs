@@ -21,6 +21,7 @@ use super::cache::Cache;
 use super::error::{BuildError, io};
 use super::git::{self, Checkout};
 use super::origin::{self, Origin};
+use super::recipe::MESON_DIRECTORY;
 use super::relevance;
 
 /// Trees of one repository, recipe and major, for processes that work side by side.
@@ -177,7 +178,8 @@ impl Tree {
     /// Whether it was configured with just these arguments.
     pub(super) fn is_configured(&self, arguments: &[String]) -> bool {
         let known = self.state.as_ref().and_then(|state| state.configured.as_ref());
-        known.is_some_and(|known| known == arguments) && self.top().join("config.status").is_file()
+        let made = ["config.status".to_owned(), format!("{MESON_DIRECTORY}/build.ninja")];
+        known.is_some_and(|known| known == arguments) && made.iter().any(|file| self.top().join(file).is_file())
     }
 
     /// Notes that source and fix-ups are in place, and `configure` has run with these arguments if any are given.

@@ -1,9 +1,9 @@
 //! Build variants: from `variants.toml` to what a name such as `o3+lz4@clang` stands for.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{CatalogError, nearest};
-use crate::domain::{Feature, Variant, VariantName};
+use crate::domain::{BuildSystem, Feature, Variant, VariantName};
 
 const BUILTIN: &str = include_str!("variants.toml");
 
@@ -18,18 +18,24 @@ pub struct Variants {
 }
 
 /// A variant as it is written.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Its name.
     pub name: String,
     /// What it is, in one line.
     pub about: String,
-    cflags: Vec<String>,
+    /// What it is built by.
     #[serde(default)]
-    configure: Vec<String>,
+    pub system: BuildSystem,
+    /// Compiler flags.
+    pub cflags: Vec<String>,
+    /// Further arguments of `configure`.
     #[serde(default)]
-    features: Vec<String>,
+    pub configure: Vec<String>,
+    /// Features that are on.
+    #[serde(default)]
+    pub features: Vec<String>,
 }
 
 impl Variants {
@@ -65,8 +71,8 @@ impl Variants {
         name.features.iter().try_for_each(|feature| self.feature(feature).map(drop))?;
         let is_on = |feature: &Feature| entry.features.contains(&feature.name) || name.features.contains(&feature.name);
         let (on, off) = self.features.iter().cloned().partition(is_on);
-        let Entry { cflags, configure, .. } = entry.clone();
-        Ok(Variant { name: name.clone(), cflags, configure, on, off })
+        let Entry { system, cflags, configure, .. } = entry.clone();
+        Ok(Variant { name: name.clone(), system, cflags, configure, on, off })
     }
 
     fn feature(&self, name: &str) -> Result<&Feature, CatalogError> {

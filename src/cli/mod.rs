@@ -15,6 +15,7 @@ mod servers;
 mod status;
 mod sweep;
 pub mod tables;
+mod variants;
 mod versions;
 
 use std::ffi::OsString;
@@ -89,6 +90,8 @@ enum Command {
     Status(status::StatusArgs),
     /// List the PostgreSQL releases
     Versions(versions::VersionsArgs),
+    /// List the ways in which servers can be compiled
+    Variants(variants::VariantsArgs),
     /// List the builds in the cache, or remove old ones
     Cache(cache::CacheArgs),
     /// List the microbenchmarks
@@ -154,6 +157,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
         Command::Versions(args) => versions::run(&args, &global, printer),
+        Command::Variants(args) => variants::run(&args, printer),
         Command::Cache(args) => cache::run(&args, printer),
         Command::Bench(args) => bench::run(&args, printer),
     }

@@ -24,7 +24,7 @@ use crate::server::{Account, DEFAULT_PORT, ServerError, StartOptions};
 use crate::site;
 use crate::store::{Store, StoreError, StoreLock};
 use crate::sweep::profile::{self, PROFILES, Profile};
-use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest};
+use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest, WantedServer};
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
 pub(super) const SMOKE: &str = "smoke";
@@ -199,6 +199,11 @@ pub(super) fn estimate(prepared: &Prepared) -> Estimate {
 fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, account: &Account) -> String {
     let protocol = &prepared.protocol;
     let variants = prepared.wanted.iter().map(|server| &server.variant.name).collect::<BTreeSet<_>>().len();
+    // Another minor may stand in for the latest.
+    let base = choices[prepared.base].first().map_or_else(String::new, |choice| {
+        let release = choice.release().clone();
+        WantedServer { release, ..prepared.wanted[prepared.base].clone() }.label()
+    });
     let servers: Vec<String> = choices.iter().filter_map(|choices| choices.first()).map(ToString::to_string).collect();
     let mut text = format!(
         "plan: {} × {} × {}, profile {}\n  \
@@ -211,7 +216,7 @@ fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, ac
         counted(prepared.launches as usize, "launch", "es"),
         prepared.profile,
         servers.join(", "),
-        choices[prepared.base].first().map_or_else(String::new, |choice| choice.release().version.to_string()),
+        base,
         protocol.rows,
         protocol.read_seconds,
         protocol.write_seconds,

@@ -25,5 +25,5 @@ pub use suite::{
     Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,
 };
 pub use sweep::{ImportedTarget, Origin, Protocol, SweepManifest, Target, TargetId};
-pub use variant::{Feature, Need, Variant, VariantName};
+pub use variant::{BuildSystem, Feature, Need, Variant, VariantName};
 pub use version::{Major, Minor, ParseVersionError, Version};

@@ -87,11 +87,24 @@ impl<'de> Deserialize<'de> for VariantName {
     }
 }
 
+/// Which of PostgreSQL's two build systems is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BuildSystem {
+    /// `configure` and make, which every release has.
+    #[default]
+    Make,
+    /// Meson and Ninja, from 16 on.
+    Meson,
+}
+
 /// A variant with everything that its name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     /// How it was named.
     pub name: VariantName,
+    /// What it is built by.
+    pub system: BuildSystem,
     /// Compiler flags, in front of the compatibility flags that all variants have.
     pub cflags: Vec<String>,
     /// Arguments of `configure`.
@@ -103,7 +116,7 @@ pub struct Variant {
 }
 
 /// Something that PostgreSQL can be compiled with or without.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
     /// Its name: `lz4`.
@@ -115,6 +128,8 @@ pub struct Feature {
     pub from: Option<Major>,
     /// Arguments of `configure` that turn it on.
     pub on: Vec<String>,
+    /// Its option of Meson, which is off unless enabled.
+    pub meson: String,
     /// Arguments of `configure` that turn it off, for majors that have it on by themselves.
     #[serde(default)]
     pub off: Vec<String>,
@@ -144,7 +159,7 @@ impl Feature {
 }
 
 /// A program or a library that a feature needs.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Need {
     /// The program, by name.

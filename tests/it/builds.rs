@@ -275,6 +275,24 @@ fn variants_are_builds_of_their_own() {
 }
 
 #[test]
+fn a_sweep_compares_variants_of_one_release() {
+    let bench = Bench::new();
+    let plan = |source: &str, base: &str| {
+        let arguments = ["sweep", "17.5", "--dry-run", "--variant", "o2,o3", "--base", base, "--source", source];
+        let output = regtrack().current_dir(bench.home.path()).args(arguments).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let git = format!("git={}", bench.repository().display());
+    let (text, _) = plan(&git, "17.5 o3");
+    assert!(text.starts_with("plan: 2 servers × ") && text.contains("servers: git 17.5, git 17.5 o3\n"), "{text}");
+    assert!(text.contains("base: 17.5 o3\n"), "{text}");
+    let (_, said) = plan(&git, "17.5 o9");
+    assert!(said.contains("the base 17.5 o9 is not one of the releases of this sweep (17.5, 17.5 o3)"), "{said}");
+    let (_, said) = plan("prebuilt", "17");
+    assert!(said.contains("the build variant o3 has to be compiled"), "{said}");
+}
+
+#[test]
 fn what_is_neither_a_release_nor_a_commit_is_told() {
     let bench = Bench::new();
     let output = bench.run("no-such-branch", &[]);

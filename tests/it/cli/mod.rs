@@ -16,7 +16,7 @@ use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 32] = [
+const SNAPSHOTS: [(&str, &[&str]); 34] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-build", &["build", "--help"]),
@@ -28,6 +28,8 @@ const SNAPSHOTS: [(&str, &[&str]); 32] = [
     ("help-versions", &["versions", "--help"]),
     ("help-bench", &["bench", "--help"]),
     ("help-bench-list", &["bench", "list", "--help"]),
+    ("help-variants", &["variants", "--help"]),
+    ("variants", &["variants"]),
     ("help-cache", &["cache", "--help"]),
     ("help-cache-list", &["cache", "list", "--help"]),
     ("help-cache-prune", &["cache", "prune", "--help"]),

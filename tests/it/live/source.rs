@@ -19,6 +19,11 @@ fn a_release_is_compiled_from_its_archive_and_measured() {
     let Some(place) = Place::for_test(TEST) else { return };
     runs(TEST);
     let source = format!("source={archive}");
+    let output = place.run(&["build", &version, "--source", &source, "--json"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let lines: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&lines[0]["version"], &lines[0]["proved"]), (&version.as_str().into(), &true.into()), "{lines}");
+
     let output = place.run(&[
         "sweep",
         &version,
