@@ -1,18 +1,20 @@
 //! Which files of a PostgreSQL tree can change the server that is compiled from it.
 //!
-//! Commits that differ in other files only (documentation, tests, translations, programs that are not made here) share
-//! one build. What is not named here counts: an unknown file costs a compile, a forgotten one a wrong result.
+//! Commits that differ in other files only (documentation, tests, translations, client programs) share one build. What is
+//! not named here counts: an unknown file costs a compile, a forgotten one a wrong result.
 
 use std::path::Path;
 
-/// Directories that nothing is compiled from.
-const DIRECTORIES: [&str; 21] = [
+/// Directories that nothing of the server is compiled from. libpq is among them: the server's own part of the protocol
+/// is not there, and what replication loads of it takes no part in a benchmark.
+const DIRECTORIES: [&str; 23] = [
     ".github/",
     "doc/",
     "src/DEVELOPERS/",
     "src/backend/po/",
     "src/bin/pgevent/",
     "src/interfaces/ecpg/",
+    "src/interfaces/libpq/",
     "src/pl/plperl/",
     "src/pl/plpython/",
     "src/pl/tcl/",
@@ -24,6 +26,7 @@ const DIRECTORIES: [&str; 21] = [
     "src/tools/ifaddrs/",
     "src/tools/msvc/",
     "src/tools/perlcheck/",
+    "src/tools/pg_bsd_indent/",
     "src/tools/pginclude/",
     "src/tools/pgindent/",
     "src/tutorial/",
@@ -34,13 +37,12 @@ const DIRECTORIES: [&str; 21] = [
 const INNER_DIRECTORIES: [&str; 5] = ["/po/", "/t/", "/sql/", "/expected/", "/specs/"];
 
 /// Parents of such directories. Elsewhere a directory of that name may hold anything.
-const MODULES: [&str; 4] = ["contrib/", "src/bin/", "src/interfaces/libpq/", "src/pl/plpgsql/"];
+const MODULES: [&str; 3] = ["contrib/", "src/bin/", "src/pl/plpgsql/"];
 
-/// Directories of which only some children are made.
+/// Directories of which only some children are part of the server, or make it what it is.
 const SELECTIVE: [(&str, &[&str]); 2] = [
-    ("contrib/", &["contrib-global.mk", "pg_prewarm", "pg_stat_statements", "pgbench", "pgstattuple"]),
-    // psql of the releases up to 9.5 takes files from pg_dump.
-    ("src/bin/", &["initdb", "pg_config", "pg_ctl", "pg_dump", "pgbench", "psql"]),
+    ("contrib/", &["pg_prewarm", "pg_stat_statements", "pgstattuple"]),
+    ("src/bin/", &["initdb", "pg_ctl"]),
 ];
 
 /// Files of Meson.
@@ -133,8 +135,8 @@ mod tests {
             "src/backend/snowball/stopwords/english.stop",
             "src/backend/utils/errcodes.txt",
             "src/bin/Makefile",
-            "src/bin/pg_dump/keywords.c",
-            "src/bin/psql/help.c",
+            "src/bin/initdb/initdb.c",
+            "src/fe_utils/string_utils.c",
             "src/include/catalog/pg_proc.dat",
             "src/pl/plpgsql/src/pl_exec.c",
             "src/timezone/data/europe",
@@ -157,7 +159,9 @@ mod tests {
             "src/backend/meson.build",
             "src/backend/po/de.po",
             "src/bin/pg_rewind/pg_rewind.c",
-            "src/bin/psql/t/001_basic.pl",
+            "src/bin/psql/help.c",
+            "src/bin/initdb/t/001_initdb.pl",
+            "src/interfaces/libpq/fe-exec.c",
             "src/bin/psql/nls.mk",
             "src/pl/plperl/plperl.c",
             "src/test/regress/sql/join.sql",
