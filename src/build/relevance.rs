@@ -40,10 +40,8 @@ const INNER_DIRECTORIES: [&str; 5] = ["/po/", "/t/", "/sql/", "/expected/", "/sp
 const MODULES: [&str; 3] = ["contrib/", "src/bin/", "src/pl/plpgsql/"];
 
 /// Directories of which only some children are part of the server, or make it what it is.
-const SELECTIVE: [(&str, &[&str]); 2] = [
-    ("contrib/", &["pg_prewarm", "pg_stat_statements", "pgstattuple"]),
-    ("src/bin/", &["initdb", "pg_ctl"]),
-];
+const SELECTIVE: [(&str, &[&str]); 2] =
+    [("contrib/", &["pg_prewarm", "pg_stat_statements", "pgstattuple"]), ("src/bin/", &["initdb", "pg_ctl"])];
 
 /// Files of Meson.
 const MESON: [&str; 2] = ["meson.build", "meson_options.txt"];
