@@ -125,9 +125,10 @@ impl Job<'_> {
         } else {
             self.recipe.configure(version, tree.kind(), dependencies)
         };
-        if start == Start::Moved && !tree.is_configured(&arguments) {
-            tree.fill(self.origin)?;
-        }
+        let start = match start {
+            Start::Moved if !tree.is_configured(&arguments) => tree.fill(self.origin)?,
+            start => start,
+        };
         let top = tree.top();
         path_for_make(&top)?;
         if tree.kind() == TreeKind::Git {
@@ -138,6 +139,7 @@ impl Job<'_> {
         File::create(&log).map_err(io("create", &log))?;
         let how = match start {
             Start::Clean => "",
+            Start::Made => ", which is there from an earlier call",
             Start::Resumed => ", going on where an earlier call was interrupted",
             Start::Moved => ", what changed only",
         };
@@ -145,7 +147,7 @@ impl Job<'_> {
         say(&format!("compiling {version} from {}{how}{through} (log: {})", self.origin, log.display()));
 
         let steps = Steps { tree: &top, version, log: &log, cpus: self.cpus };
-        if start != Start::Resumed {
+        if matches!(start, Start::Clean | Start::Moved) {
             steps.fix(&self.recipe.fixups(version, tree.kind()))?;
             tree.note_progress(None)?;
         }

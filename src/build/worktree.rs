@@ -55,6 +55,8 @@ pub(super) enum Start {
     Clean,
     /// What an interrupted compile of the same source left.
     Resumed,
+    /// Everything that an earlier compile of the same source made.
+    Made,
     /// Another commit, and what was made of the one before.
     Moved,
 }
@@ -117,10 +119,9 @@ impl Tree {
     pub(super) fn prepare(&mut self, origin: &Origin) -> Result<Start, BuildError> {
         let identity = origin.identity();
         match self.state.clone() {
+            Some(state) if state.identity == identity && state.complete => Ok(Start::Made),
             Some(state) if state.identity == identity => {
-                if !state.complete {
-                    self.drop_doubtful(&state)?;
-                }
+                self.drop_doubtful(&state)?;
                 Ok(Start::Resumed)
             }
             Some(State { commit: Some(from), complete: true, .. }) if self.stays => self.switch(origin, &from),
