@@ -119,11 +119,11 @@ impl Job<'_> {
     fn compile(&self, tree: &mut Tree, start: Start, say: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
         let version = origin::tree_version(&tree.top())?;
         self.check(version)?;
-        let dependencies = matches!(self.origin, Origin::Commit { neighbours: true, .. });
+        let neighbours = matches!(self.origin, Origin::Commit { neighbours: true, .. });
         let arguments = if self.recipe.is_meson() {
             self.recipe.meson_setup(version, tree.kind())
         } else {
-            self.recipe.configure(version, tree.kind(), dependencies)
+            self.recipe.configure(version, tree.kind(), neighbours)
         };
         let start = match start {
             Start::Moved if !tree.is_configured(&arguments) => tree.fill(self.origin)?,
@@ -148,7 +148,7 @@ impl Job<'_> {
 
         let steps = Steps { tree: &top, version, log: &log, cpus: self.cpus };
         if matches!(start, Start::Clean | Start::Moved) {
-            steps.fix(&self.recipe.fixups(version, tree.kind()))?;
+            steps.fix(&self.recipe.fixups(version, tree.kind()), neighbours)?;
             tree.note_progress(None)?;
         }
         if !tree.is_configured(&arguments) {
@@ -214,10 +214,10 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn fix(&self, fixups: &[&Fixup]) -> Result<(), BuildError> {
+    fn fix(&self, fixups: &[&Fixup], between_releases: bool) -> Result<(), BuildError> {
         for fixup in fixups {
             self.append_to_log(format!("fix-up {}: {}\n", fixup.name, fixup.why).as_bytes())?;
-            fixups::edit(fixup, self.version, self.tree)?;
+            fixups::edit(fixup, self.version, self.tree, between_releases)?;
         }
         Ok(())
     }

@@ -18,8 +18,9 @@ pub(super) fn identity(fixups: &[Fixup]) -> String {
     fixups.iter().map(done).collect()
 }
 
-/// Makes all edits of a fix-up in the source of `version` at `tree`.
-pub(super) fn edit(fixup: &Fixup, version: Version, tree: &Path) -> Result<(), BuildError> {
+/// Makes all edits of a fix-up in the source of `version` at `tree`. With `between_releases`, the source is a commit that
+/// states the version of the release before it: what it no longer has needs no edit.
+pub(super) fn edit(fixup: &Fixup, version: Version, tree: &Path, between_releases: bool) -> Result<(), BuildError> {
     let misfit = |edit: &Edit, problem: String| BuildError::Fixup {
         fixup: fixup.name.clone(),
         version,
@@ -28,9 +29,10 @@ pub(super) fn edit(fixup: &Fixup, version: Version, tree: &Path) -> Result<(), B
     };
     for edit in &fixup.edits {
         let path = tree.join(&edit.file);
+        let optional = edit.optional || between_releases;
         let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound && edit.optional => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound && optional => continue,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(misfit(edit, "is not there".to_owned()));
             }
@@ -44,7 +46,7 @@ pub(super) fn edit(fixup: &Fixup, version: Version, tree: &Path) -> Result<(), B
                 let text = [&text[..place], edit.replace.as_bytes(), &text[place + find.len()..]].concat();
                 fs::write(&path, text).map_err(io("write", &path))?;
             }
-            [] if edit.optional => {}
+            [] if optional => {}
             _ => return Err(misfit(edit, format!("has its text {} times instead of once", places.len()))),
         }
     }
@@ -69,7 +71,7 @@ mod tests {
         let tree = tempfile::tempdir().unwrap();
         let file = tree.path().join("a.c");
         fs::write(&file, content).unwrap();
-        edit(&fixup(edits), "9.0.23".parse().unwrap(), tree.path()).map_err(|error| error.to_string())?;
+        edit(&fixup(edits), "9.0.23".parse().unwrap(), tree.path(), false).map_err(|error| error.to_string())?;
         Ok(fs::read(&file).unwrap())
     }
 
@@ -98,6 +100,15 @@ mod tests {
         assert_eq!(edited(b"x", optional("b.c")).unwrap(), b"x");
         assert_eq!(edited(b"x", optional("a.c")).unwrap(), b"y");
         assert!(edited(b"xx", optional("a.c")).is_err());
+    }
+
+    #[test]
+    fn a_commit_between_releases_may_have_what_the_next_release_has() {
+        let tree = tempfile::tempdir().unwrap();
+        let fixup = fixup(vec![replace("a.c", "x", "y")]);
+        edit(&fixup, "9.4.10".parse().unwrap(), tree.path(), true).unwrap();
+        fs::write(tree.path().join("a.c"), "xx").unwrap();
+        assert!(edit(&fixup, "9.4.10".parse().unwrap(), tree.path(), true).is_err(), "twice is never meant");
     }
 
     #[test]
