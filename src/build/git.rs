@@ -12,6 +12,10 @@ use crate::process::{self, CommandError, CommandErrorKind};
 use super::error::BuildError;
 use super::relevance::{self, Scope};
 
+/// What PostgreSQL's own branches and tags are called: `REL_17_STABLE`, `REL_17_5`, `master`.
+const UPSTREAM_REFS: [&str; 4] =
+    ["--glob=refs/heads/REL*", "--glob=refs/remotes/*/REL*", "--glob=refs/*/maste[r]", "--tags=REL*"];
+
 /// A search through all commit messages of a large repository on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -56,8 +60,16 @@ fn newest_stamp(repository: &Path, major: Major) -> Result<Option<(Version, Stri
 /// are taken literally.
 fn stamps(repository: &Path, pattern: &str) -> Result<Vec<(String, String)>, BuildError> {
     let pattern = format!("^Stamp {}\\.$", pattern.replace('.', "\\."));
-    let arguments = ["log", "--all", "--extended-regexp", "--grep", &pattern, "--format=%H %s"];
-    let text = git(repository, &arguments).map_err(failed(repository, "search for a release"))?;
+    let search = |refs: &[&str]| {
+        let mut arguments = vec!["log", "--extended-regexp", "--grep", &pattern, "--format=%H %s"];
+        arguments.extend(refs);
+        git(repository, &arguments).map_err(failed(repository, "search for a release"))
+    };
+    // A repository that also holds somebody's fork has that fork's merges of a release under other names.
+    let mut text = search(&UPSTREAM_REFS)?;
+    if text.is_empty() {
+        text = search(&["--all"])?;
+    }
     let stamp = |line: &str| {
         let (commit, subject) = line.split_once(' ')?;
         Some((subject.strip_prefix("Stamp ")?.strip_suffix('.')?.to_owned(), commit.to_owned()))
@@ -228,6 +240,18 @@ mod tests {
         let newest = release_commit(home.path(), &release("17.7", "REL_17_7"), true).unwrap();
         assert_eq!(newest, by_stamp);
         assert!(error.contains("REL_17_7") && error.contains("Stamp 17.7."), "{error}");
+    }
+
+    #[test]
+    fn a_forks_merge_of_a_release_is_not_the_release() {
+        let home = tempfile::tempdir().unwrap();
+        sh(
+            home.path(),
+            "git init -q -b REL_17_STABLE . && echo 1 >f && git add f && git commit -qm 'Stamp 17.6.'
+             git checkout -q -b fork && echo 2 >f && git commit -qam 'Stamp 17.6.' && git tag fork_1",
+        );
+        let found = release_commit(home.path(), &release("17.6", "REL_17_6"), false).unwrap();
+        assert_eq!(found, resolve(home.path(), "REL_17_STABLE").unwrap());
     }
 
     #[test]
