@@ -223,7 +223,7 @@ mod tests {
         sh(
             directory,
             "git init -q -b master . && echo 1 >f && git add f && git commit -qm 'Stamp 17.5.' && git tag REL_17_5
-             git checkout -qb stable && echo 2 >f && git commit -qam 'Stamp 17.6.'
+             git checkout -qb REL_17_STABLE && echo 2 >f && git commit -qam 'Stamp 17.6.'
              echo 3 >f && git commit -qam 'Not Stamp 17x6. at all' && git checkout -q master",
         );
     }
@@ -235,7 +235,7 @@ mod tests {
         let by_tag = release_commit(home.path(), &release("17.5", "REL_17_5"), false).unwrap();
         assert_eq!(by_tag, resolve(home.path(), "master").unwrap());
         let by_stamp = release_commit(home.path(), &release("17.6", "REL_17_6"), false).unwrap();
-        assert_eq!(by_stamp, resolve(home.path(), "stable~1").unwrap());
+        assert_eq!(by_stamp, resolve(home.path(), "REL_17_STABLE~1").unwrap());
         let error = release_commit(home.path(), &release("17.7", "REL_17_7"), false).unwrap_err().to_string();
         let newest = release_commit(home.path(), &release("17.7", "REL_17_7"), true).unwrap();
         assert_eq!(newest, by_stamp);
