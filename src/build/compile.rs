@@ -120,32 +120,15 @@ impl Job<'_> {
         let version = origin::tree_version(&tree.top())?;
         self.check(version)?;
         let neighbours = matches!(self.origin, Origin::Commit { neighbours: true, .. });
-        let arguments = if self.recipe.is_meson() {
-            self.recipe.meson_setup(version, tree.kind())
-        } else {
-            self.recipe.configure(version, tree.kind(), neighbours)
-        };
+        let arguments = self.recipe.arguments(version, tree.kind(), neighbours);
         let start = match start {
             Start::Moved if !tree.is_configured(&arguments) => tree.fill(self.origin)?,
             start => start,
         };
         let top = tree.top();
         path_for_make(&top)?;
-        if tree.kind() == TreeKind::Git {
-            let missing: Vec<&str> = GENERATORS.into_iter().filter(|name| !programs::on_path(name)).collect();
-            programs::require(&format!("compiling {version}"), &missing)?;
-        }
-        let log = self.cache.log(&format!("{version}-{}", self.key));
-        File::create(&log).map_err(io("create", &log))?;
-        let how = match start {
-            Start::Clean => "",
-            Start::Made => ", which is there from an earlier call",
-            Start::Resumed => ", going on where an earlier call was interrupted",
-            Start::Moved => ", what changed only",
-        };
-        let through = if self.recipe.ccache() { ", through ccache" } else { "" };
-        say(&format!("compiling {version} from {}{how}{through} (log: {})", self.origin, log.display()));
-
+        require_generators(version, tree.kind())?;
+        let log = self.begin_log(version, start, say)?;
         let steps = Steps { tree: &top, version, log: &log, cpus: self.cpus };
         if matches!(start, Start::Clean | Start::Moved) {
             steps.fix(&self.recipe.fixups(version, tree.kind()), neighbours)?;
@@ -169,6 +152,21 @@ impl Job<'_> {
         let installed = stage.join(PREFIX.trim_start_matches('/'));
         steps.check_complete(&installed)?;
         Ok(installed)
+    }
+
+    /// Says what begins, and where one can read about it.
+    fn begin_log(&self, version: Version, start: Start, say: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
+        let log = self.cache.log(&format!("{version}-{}", self.key));
+        File::create(&log).map_err(io("create", &log))?;
+        let how = match start {
+            Start::Clean => "",
+            Start::Made => ", which is there from an earlier call",
+            Start::Resumed => ", going on where an earlier call was interrupted",
+            Start::Moved => ", what changed only",
+        };
+        let through = if self.recipe.ccache() { ", through ccache" } else { "" };
+        say(&format!("compiling {version} from {}{how}{through} (log: {})", self.origin, log.display()));
+        Ok(log)
     }
 
     /// All of it: Meson installs everything or nothing. Ninja does not share CPUs with other builds.
@@ -197,6 +195,13 @@ impl Job<'_> {
         }
         Ok(())
     }
+}
+
+/// Refuses to begin what bison, flex or perl would be missing for.
+fn require_generators(version: Version, kind: TreeKind) -> Result<(), BuildError> {
+    let needed = if kind == TreeKind::Git { &GENERATORS[..] } else { &[] };
+    let missing: Vec<&str> = needed.iter().copied().filter(|name| !programs::on_path(name)).collect();
+    programs::require(&format!("compiling {version}"), &missing)
 }
 
 /// Refuses a path that PostgreSQL's makefiles cannot handle.

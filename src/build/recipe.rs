@@ -232,8 +232,13 @@ impl Recipe {
         flags.collect::<Vec<_>>().join(" ")
     }
 
-    /// `meson setup` for a build directory.
-    pub(super) fn meson_setup(&self, version: Version, kind: TreeKind) -> Vec<String> {
+    /// What `configure` or Meson is told. With `dependencies`, make knows which objects depend on a header, as Ninja
+    /// always does.
+    pub(super) fn arguments(&self, version: Version, kind: TreeKind, dependencies: bool) -> Vec<String> {
+        if self.is_meson() { self.meson_setup(version, kind) } else { self.configure(version, kind, dependencies) }
+    }
+
+    fn meson_setup(&self, version: Version, kind: TreeKind) -> Vec<String> {
         let mut arguments = vec![
             "setup".to_owned(),
             MESON_DIRECTORY.to_owned(),
@@ -258,8 +263,7 @@ impl Recipe {
         command
     }
 
-    /// Arguments of `configure`. With `dependencies`, objects are made anew when a header changes.
-    pub(super) fn configure(&self, version: Version, kind: TreeKind, dependencies: bool) -> Vec<String> {
+    fn configure(&self, version: Version, kind: TreeKind, dependencies: bool) -> Vec<String> {
         let Variant { configure, on, off, .. } = &self.variant;
         let fixups = self.fixups(version, kind);
         let mut arguments = vec![format!("--prefix={PREFIX}")];
