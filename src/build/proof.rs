@@ -147,7 +147,10 @@ mod tests {
         let mut notes = Vec::new();
         let proof = builds.prove(&build, "b", &mut |note| notes.push(note.to_owned()), |_, _| Err("broken")).unwrap();
         assert_eq!(proof, Proof::Failed("broken"));
-        assert!(build.prefix.exists() && notes[0].contains("another process uses the build"), "{notes:?}");
+        // A child that another test starts has a copy of each lock until it runs its program, so there may be a note of
+        // waiting too.
+        let told = notes.iter().any(|note| note.contains("another process uses the build"));
+        assert!(build.prefix.exists() && told, "{notes:?}");
     }
 
     #[test]
