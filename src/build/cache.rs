@@ -128,7 +128,7 @@ impl Cache {
     /// Removes a tree; false when a process works in it.
     pub(super) fn remove_tree(&self, name: &str) -> Result<bool, BuildError> {
         let lock = self.open_tree_lock(name)?;
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Ok(()) => remove_if_there(&self.tree(name)).map(|()| true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(source)) => Err(io("lock", &self.tree(name))(source)),
@@ -225,7 +225,7 @@ impl Cache {
     pub(super) fn remove(&self, key: &str) -> Result<bool, BuildError> {
         let path = self.lock_path(key);
         let lock = open_lock(&path)?;
-        match lock.try_lock() {
+        match try_lock(&lock) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(false),
             Err(TryLockError::Error(source)) => return Err(io("lock", &path)(source)),
@@ -305,6 +305,19 @@ fn touch(prefix: &Path) {
 
 fn open_lock(path: &Path) -> Result<File, BuildError> {
     File::options().create(true).truncate(false).write(true).open(path).map_err(io("open", path))
+}
+
+/// Takes a lock unless somebody keeps it. A child that another thread starts has a copy of every lock of this process
+/// until it runs its program, so a lock that is not free at once may be in a moment.
+fn try_lock(lock: &File) -> Result<(), TryLockError> {
+    const MOMENTS: u32 = 25;
+    for _ in 1..MOMENTS {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
+            other => return other,
+        }
+    }
+    lock.try_lock()
 }
 
 fn remove_if_there(directory: &Path) -> Result<(), BuildError> {
