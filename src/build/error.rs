@@ -318,6 +318,12 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// Whether a source simply does not have the release, which is no failure of anything.
+    #[must_use]
+    pub const fn is_absence(&self) -> bool {
+        matches!(self, Self::NotPrebuilt { .. } | Self::NoArchive { .. } | Self::NoReleaseCommit { .. })
+    }
+
     /// Whether this is about the cache itself, so that no other choice would fare better.
     pub(super) fn concerns_cache(&self) -> bool {
         matches!(self, Self::Unreachable { .. })

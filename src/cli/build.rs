@@ -90,6 +90,9 @@ struct Line {
     /// Whether it was proved, now or by an earlier call.
     proved: bool,
     error: Option<String>,
+    /// Whether the source does not have the release.
+    #[serde(skip)]
+    absent: bool,
     #[serde(skip)]
     label: String,
     #[serde(skip)]
@@ -110,7 +113,7 @@ pub(super) fn run(args: &BuildArgs, global: &Global, printer: Printer) -> Result
             .map(|source| Ok((source.to_string(), work.all(source)?)))
             .collect::<Result<_, Failure>>()?;
         printer.data(&matrix(&columns))?;
-        columns.iter().flat_map(|(_, lines)| lines).all(|line| line.error.is_none())
+        columns.iter().flat_map(|(_, lines)| lines).all(|line| line.error.is_none() || line.absent)
     };
     if complete { Ok(()) } else { Err(Failure::Incomplete) }
 }
@@ -230,6 +233,7 @@ impl<'a> Work<'a> {
         choices: &[Choice],
     ) -> Line {
         let mut line = Line::new(wanted, provided.as_ref().ok(), seconds);
+        line.absent = provided.as_ref().is_err_and(BuildError::is_absence);
         tracing::debug!(?choices, seconds, "got");
         let proved = match provided {
             Err(error) => Err(anyhow::Error::from(error)),
@@ -246,7 +250,8 @@ impl<'a> Work<'a> {
                 line.proof_seconds = seconds;
             }
             Err(error) => {
-                if !process::is_interrupted() {
+                // A table has a sign for what a source does not have.
+                if !process::is_interrupted() && (!line.absent || self.args.matrix.is_empty()) {
                     self.printer.error(&error);
                 }
                 line.error = Some(format!("{error:#}"));
@@ -288,7 +293,7 @@ fn matrix(columns: &[(String, Vec<Line>)]) -> String {
             let mut cells = Vec::new();
             for line in here {
                 cells.push(line.cell());
-                if let Some(error) = &line.error {
+                if let Some(error) = line.error.as_ref().filter(|_| !line.absent) {
                     let reason = error.lines().next().unwrap_or_default();
                     let _ = write!(reasons, "\n- {} from `{source}`: {reason}", line.label);
                 }
@@ -346,6 +351,7 @@ impl Line {
             proof_seconds: None,
             proved: false,
             error: None,
+            absent: false,
             label: build.map_or_else(|| wanted.label(), Build::label),
             toolchain: fingerprint.map(BuildFingerprint::toolchain).unwrap_or_default(),
         }
@@ -356,6 +362,7 @@ impl Line {
         match (&self.error, self.version) {
             (None, Some(version)) if self.proved => format!("{version} proved"),
             (None, Some(version)) => format!("{version} built"),
+            _ if self.absent => "–".to_owned(),
             _ => "failed".to_owned(),
         }
     }
