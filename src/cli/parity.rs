@@ -1,6 +1,6 @@
 //! `regtrack parity RANGE`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -140,7 +140,7 @@ fn announce(args: &ParityArgs, build: &Build, sysbench: &Sysbench, pgbench: Opti
     }
 }
 
-/// Walks the microbenchmarks on a server of its own, of which nothing is left afterwards.
+/// Walks the microbenchmarks on a server of its own. Nothing of it is left afterwards, but its log when something failed.
 fn measure_all(
     args: &ParityArgs,
     prepared: &Prepared,
@@ -155,8 +155,19 @@ fn measure_all(
     let mode = std::fs::Permissions::from_mode(0o711);
     let directory = tempfile::Builder::new().prefix("regtrack-parity-").permissions(mode).tempdir_in(PLACE);
     let directory = directory.with_context(|| format!("could not make a directory in {PLACE}"))?;
-    let spec = ParitySpec {
-        directory: directory.path().to_owned(),
+    let spec = spec(args, prepared, build, directory.path())?;
+    let results = walk(args, prepared, &spec, clients, account, control, printer);
+    if results.is_err() && !process::is_interrupted() {
+        // The error names the log. The server is stopped.
+        let _ = std::fs::remove_dir_all(spec.data());
+        let _ = directory.keep();
+    }
+    results
+}
+
+fn spec(args: &ParityArgs, prepared: &Prepared, build: Build, directory: &Path) -> anyhow::Result<ParitySpec> {
+    Ok(ParitySpec {
+        directory: directory.to_owned(),
         settings: prepared.config.render(build.version.major, prepared.memory_mib)?,
         build,
         init: prepared.init_options(),
@@ -166,9 +177,20 @@ fn measure_all(
         rounds: args.rounds,
         seconds: args.seconds,
         placement: args.placement,
-    };
+    })
+}
+
+fn walk(
+    args: &ParityArgs,
+    prepared: &Prepared,
+    spec: &ParitySpec,
+    clients: &Clients,
+    account: &Account,
+    control: &Control,
+    printer: Printer,
+) -> anyhow::Result<Vec<Parity>> {
     let start = StartOptions { port: None, unix_socket: args.transport == "unix" };
-    let mut bench = ParityBench::open(&spec, clients, account, &start, control)?;
+    let mut bench = ParityBench::open(spec, clients, account, &start, control)?;
     let names = &prepared.protocol.microbenchmarks;
     let chosen = prepared.suite.microbenchmarks.iter().filter(|one| names.contains(&one.name));
     let mut results = Vec::new();

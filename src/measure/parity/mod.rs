@@ -77,6 +77,20 @@ pub struct ParitySpec {
     pub placement: Placement,
 }
 
+impl ParitySpec {
+    /// The data directory of the server.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// The server's log.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.directory.join("server.log")
+    }
+}
+
 /// The other clients.
 #[derive(Debug)]
 pub struct Clients {
@@ -124,9 +138,8 @@ impl<'a> ParityBench<'a> {
     ) -> Result<Self, MeasureError> {
         let cpus = Cpus::choose(spec.placement)?;
         let settings = format!("{}\n{SETTINGS}", spec.settings);
-        let data = spec.directory.join("data");
-        let log = spec.directory.join("server.log");
-        let server = Cluster::create(&spec.build, account, &data, &spec.init, &settings)?.start(start, &log)?;
+        let log = spec.log();
+        let server = Cluster::create(&spec.build, account, &spec.data(), &spec.init, &settings)?.start(start, &log)?;
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, spec.build.version)?;
         let mut bench = Self { spec, clients, control, cpus, log, written: false, admin, server };
