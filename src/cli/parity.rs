@@ -26,9 +26,6 @@ use crate::sweep::{self, Prepared, SweepRequest, WantedServer, profile};
 /// themselves.
 const SHORTEST_MEASURING: f64 = 0.5;
 
-/// Where the cluster goes: on a disk, and open to the servers' account.
-const PLACE: &str = "/var/tmp";
-
 /// Arguments of `parity`.
 #[derive(Debug, Args)]
 pub(super) struct ParityArgs {
@@ -55,6 +52,9 @@ pub(super) struct ParityArgs {
     /// CPUs of client and backend: free, same-cpu or split
     #[arg(long, default_value_t)]
     placement: Placement,
+    /// Directory for the data directory
+    #[arg(long, value_name = "DIR", env = "REGTRACK_CLUSTERS", default_value = "/var/tmp")]
+    clusters: PathBuf,
     /// The sysbench to compare with
     #[arg(long, value_name = "PROGRAM", env = "REGTRACK_SYSBENCH", default_value = "sysbench")]
     sysbench: PathBuf,
@@ -153,8 +153,13 @@ fn measure_all(
     use std::os::unix::fs::PermissionsExt as _;
     // The servers' account has to get to its data in there.
     let mode = std::fs::Permissions::from_mode(0o711);
-    let directory = tempfile::Builder::new().prefix("regtrack-parity-").permissions(mode).tempdir_in(PLACE);
-    let directory = directory.with_context(|| format!("could not make a directory in {PLACE}"))?;
+    let clusters = std::path::absolute(&args.clusters)?;
+    let directory = tempfile::Builder::new().prefix("regtrack-parity-").permissions(mode).tempdir_in(&clusters);
+    let directory = directory.with_context(|| format!("could not make a directory in {}", clusters.display()))?;
+    if !account.can_enter(directory.path()) {
+        let (name, clusters) = (&account.name, clusters.display());
+        return Err(anyhow!("the account {name} cannot enter {clusters}; choose another directory with --clusters"));
+    }
     let spec = spec(args, prepared, build, directory.path())?;
     let results = walk(args, prepared, &spec, clients, account, control, printer);
     if results.is_err() && !process::is_interrupted() {
