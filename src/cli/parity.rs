@@ -219,7 +219,7 @@ fn failure(error: anyhow::Error) -> Failure {
 
 /// One line per microbenchmark, and their means; then what keeps the clients from being called equal.
 fn table(results: &[Parity], args: &ParityArgs) -> String {
-    let mut header = vec!["microbenchmark", "statements", "backend CPU", "client CPU", "QPS", "QPS, pgbench"];
+    let mut header = vec!["microbenchmark", "statements", "backend CPU", "client CPU", "QPS", "QPS, to pgbench"];
     let mut rows: Vec<Vec<String>> = results.iter().map(|result| cells(result).to_vec()).collect();
     let mean = |of: fn(&Parity) -> Option<Ratio>| ratio_text(Ratio::mean_of(results.iter().filter_map(of)));
     let equal = results.iter().filter(|result| result.statements_equal()).count();
@@ -231,14 +231,16 @@ fn table(results: &[Parity], args: &ParityArgs) -> String {
         mean(|result| result.qps),
         mean(|result| result.pgbench_qps),
     ]);
+    let mut of = "regtrack / sysbench, in the last column regtrack / pgbench; CPU time per query";
     if results.iter().all(|result| result.pgbench_qps.is_none()) {
+        of = "regtrack / sysbench; CPU time per query";
         header.pop();
         for row in &mut rows {
             row.truncate(header.len());
         }
     }
     let interval = if args.rounds > 1 { "; in brackets the 95 % interval over the rounds" } else { "" };
-    let mut text = format!("regtrack / sysbench, CPU time per query{interval}\n\n{}", tables::listing(&header, rows));
+    let mut text = format!("{of}{interval}\n\n{}", tables::listing(&header, rows));
     for failure in results.iter().flat_map(Parity::failures) {
         // Writing to a string does not fail.
         let _ = write!(text, "\ndifferent: {failure}");

@@ -99,7 +99,7 @@ impl Sysbench {
         command.arg(format!("--table-size={}", run.rows));
         command.args(run.options);
         command.arg(format!("--events={}", run.events));
-        command.arg(format!("--warmup_events={}", run.warmup_events));
+        command.arg(format!("--warmup-events={}", run.warmup_events));
         command.arg(format!("--rand-seed={}", run.seed));
         command.arg("run");
         let error = |source| RivalError::Run { client: CLIENT, source };

@@ -142,6 +142,8 @@ impl<'a> ParityBench<'a> {
         let server = Cluster::create(&spec.build, account, &spec.data(), &spec.init, &settings)?.start(start, &log)?;
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, spec.build.version)?;
+        // After the administrative connection, which stays where it is.
+        cpus.bind_backends(server.pid())?;
         let mut bench = Self { spec, clients, control, cpus, log, written: false, admin, server };
         bench.load()?;
         Ok(bench)
@@ -287,7 +289,6 @@ impl<'a> ParityBench<'a> {
         let _pinned = self.cpus.client()?;
         let mut session = self.open_session(microbenchmark, seed(round, 0))?;
         let pid = session.backend_pid();
-        self.cpus.backend(pid)?;
         self.run(&mut session, microbenchmark, Until::Events(events.warmup))?;
         let before = Mark::read(pid, probes::client_cpu_ns);
         let tally = self.run(&mut session, microbenchmark, Until::Events(events.timed))?;
@@ -308,7 +309,6 @@ impl<'a> ParityBench<'a> {
         let failed = |source| self.rival_error(microbenchmark, source);
         let mut gate = self.gate(microbenchmark, events, seed(round, 1))?;
         let backend = self.rival_backend(microbenchmark)?;
-        self.cpus.backend(backend)?;
         let client = gate.pid();
         let before = Mark::read(backend, || probes::process_cpu_ns(client));
         let elapsed = gate.pass().map_err(failed)?;
@@ -332,10 +332,6 @@ impl<'a> ParityBench<'a> {
         let endpoint = self.server.endpoint();
         let run = PgbenchRun { endpoint, script, events: events.timed, deadline: events.deadline };
         let dialog = pgbench.start(run).map_err(failed)?;
-        if self.cpus.binds_backends() {
-            let backend = self.rival_backend(microbenchmark)?;
-            self.cpus.backend(backend)?;
-        }
         let report = run.end(dialog).map_err(failed)?;
         let queries = report.events * u64::from(microbenchmark.queries_per_event());
         let seconds = report.events as f64 / report.rate;

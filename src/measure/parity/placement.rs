@@ -48,13 +48,8 @@ impl Cpus {
         Ok(Pinned { before: Some(before) })
     }
 
-    /// Whether backends are bound at all.
-    pub(super) fn binds_backends(&self) -> bool {
-        self.backend.is_some()
-    }
-
-    /// Binds a backend.
-    pub(super) fn backend(&self, pid: u32) -> Result<(), MeasureError> {
+    /// Binds the backends that the postmaster `pid` will start: they inherit it from the moment they are born.
+    pub(super) fn bind_backends(&self, pid: u32) -> Result<(), MeasureError> {
         let Some(backend) = &self.backend else { return Ok(()) };
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         // Without a pid the call would bind this thread.
@@ -93,7 +88,28 @@ mod tests {
         assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
         drop(pinned);
         assert!(sched_getaffinity(None).unwrap() == before);
-        assert!(cpus.binds_backends() && !Cpus::choose(Placement::Free).unwrap().binds_backends());
+    }
+
+    #[test]
+    fn what_a_bound_process_starts_is_bound_too() {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+
+        for (placement, expected) in [(Placement::SameCpu, Some(1)), (Placement::Free, None)] {
+            let allowed = sched_getaffinity(None).unwrap().count();
+            let mut shell = Command::new("sh")
+                .args(["-c", "read go; grep Cpus_allowed: /proc/self/status"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            Cpus::choose(placement).unwrap().bind_backends(shell.id()).unwrap();
+            writeln!(shell.stdin.take().unwrap(), "go").unwrap();
+            let text = String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap();
+            let mask = text.trim().strip_prefix("Cpus_allowed:").unwrap().trim().replace(',', "");
+            let cpus = mask.chars().map(|digit| digit.to_digit(16).unwrap().count_ones()).sum::<u32>();
+            assert_eq!(cpus, expected.unwrap_or(allowed), "{placement}: {text}");
+        }
     }
 
     #[test]
