@@ -40,7 +40,7 @@ fn sysbench_and_regtrack_do_the_same() {
     let Some(sysbench) = sysbench(TEST) else { return };
     let Some(place) = Place::for_test(TEST) else { return };
     let mut arguments = arguments(&place, &sysbench);
-    arguments.extend(["--rounds", "2", "--seconds", "0.1", "--json"]);
+    arguments.extend(["--rounds", "2", "--seconds", "0.1", "--placement", "same-cpu", "--json"]);
     let benches = ["range-notcovered-si.pre", "update-zipf", "read-write_range=10", "scan", "insert"];
     arguments.extend(benches.iter().flat_map(|bench| ["--bench", bench]));
 
@@ -51,6 +51,7 @@ fn sysbench_and_regtrack_do_the_same() {
     assert_eq!(entries.len(), benches.len());
     for entry in &entries {
         assert_eq!((&entry["statements_equal"], &entry["rounds"]), (&true.into(), &2.into()), "{entry:#}");
+        assert_eq!(entry["placement"], "same-cpu", "{entry:#}");
         for name in ["backend_cpu_ratio", "client_cpu_ratio", "qps_ratio"] {
             let number = |name: &str| entry[name].as_f64().filter(|ratio| ratio.is_finite() && *ratio > 0.0);
             let [low, mean, high] = [format!("{name}_low"), name.to_owned(), format!("{name}_high")]
