@@ -2,7 +2,7 @@
 //! by itself, the compiler only notices changes inside files that it already knows.
 
 fn main() {
-    for directory in ["configs", "versions"] {
+    for directory in ["configs", "sysbench-lua", "versions"] {
         println!("cargo::rerun-if-changed={directory}");
     }
 }

@@ -8,8 +8,8 @@
 //! |---|---|---|
 //! | 4 | [`cli`] | arguments, printing, exit codes |
 //! | 3 | [`sweep`] | what to run next, and what to do when it fails |
-//! | 2 | [`measure`] | one launch and its slices: joins `server` and `load` |
-//! | 1 | [`catalog`], [`build`], [`server`], [`load`], [`store`], [`analysis`], [`site`] | one stage each |
+//! | 2 | [`measure`] | one launch and its slices: joins `server`, `load` and `rival` |
+//! | 1 | [`catalog`], [`build`], [`server`], [`load`], [`rival`], [`store`], [`analysis`], [`site`] | one stage each |
 //! | 0 | [`domain`], [`process`], [`sql`], [`http`] | the nouns; a child program; an administrative connection; files of a web server |
 //!
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
@@ -23,6 +23,7 @@ pub mod http;
 pub mod load;
 pub mod measure;
 pub mod process;
+pub mod rival;
 pub mod server;
 pub mod site;
 pub mod sql;

@@ -1,4 +1,7 @@
-//! Runs a child program with a deadline and keeps what it said. Knows no program by name.
+//! Runs a child program with a deadline and keeps what it said, or speaks with it while it runs. Knows no program by
+//! name.
+
+mod dialog;
 
 use std::fmt;
 use std::fs::File;
@@ -12,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+pub use dialog::Dialog;
 
 /// Lines of a child's output that an error shows.
 const TAIL_LINES: usize = 15;

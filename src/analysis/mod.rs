@@ -4,6 +4,8 @@
 //! conditions; the blocks' ratios are then combined.
 
 mod cells;
+mod parity;
+mod ratios;
 mod summary;
 mod verdict;
 mod warnings;
@@ -15,6 +17,7 @@ use crate::domain::{
     SliceRecord, SweepManifest, Target, TargetId, TargetSummary, Verdict, Version, base_name,
 };
 
+pub use parity::{BACKEND_CPU_BOUND, Parity, Rates, Ratio, parity};
 pub use summary::two_decimals;
 pub use verdict::{CONFIDENCE, THRESHOLD};
 

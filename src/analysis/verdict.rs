@@ -1,7 +1,6 @@
 //! Is it significant, and is it big enough to matter? Two questions, one verdict.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
-
+use super::ratios::LogMean;
 use super::{RelativeQps, Verdict};
 
 /// Changes up to this share of the base's rate don't matter in practice.
@@ -21,13 +20,9 @@ pub(super) fn relative(ratios: &[f64], comparisons: usize) -> RelativeQps {
         // Exactly target / base: no detour over logarithms.
         return RelativeQps { ratio: *ratio, interval: None, verdict: Verdict::Inconclusive };
     }
-    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
-    let count = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / count;
-    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let standard_error = (variance / count).sqrt();
-
-    let half_width = |confidence: f64| t_quantile(confidence, count - 1.0) * standard_error;
+    let logs = LogMean::of(ratios);
+    let mean = logs.mean;
+    let half_width = |confidence: f64| logs.half_width(confidence);
     let shown = half_width(CONFIDENCE);
     let adjusted = half_width(1.0 - (1.0 - CONFIDENCE) / comparisons.max(1) as f64);
     let threshold = THRESHOLD.ln_1p();
@@ -43,31 +38,11 @@ pub(super) fn relative(ratios: &[f64], comparisons: usize) -> RelativeQps {
     RelativeQps { ratio: mean.exp(), interval: Some(((mean - shown).exp(), (mean + shown).exp())), verdict }
 }
 
-/// The t value that a two-sided interval of this confidence reaches to.
-fn t_quantile(confidence: f64, degrees_of_freedom: f64) -> f64 {
-    let upper = 1.0 - (1.0 - confidence) / 2.0;
-    // Degrees of freedom are at least 1 here; an infinite interval decides nothing, should they not be.
-    StudentsT::new(0.0, 1.0, degrees_of_freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn t_quantiles_are_those_of_the_tables() {
-        // NIST/SEMATECH e-Handbook 1.3.6.7.2; the last by tan(π (p − ½)), exact for one degree of freedom.
-        let bonferroni = 1.0 - 0.05 / 42.0;
-        let exact = (std::f64::consts::PI * (0.5 - 0.05 / 84.0)).tan();
-        for (confidence, freedom, expected) in
-            [(0.95, 1.0, 12.706), (0.95, 2.0, 4.303), (0.95, 4.0, 2.776), (0.99, 9.0, 3.250), (bonferroni, 1.0, exact)]
-        {
-            let t = t_quantile(confidence, freedom);
-            assert!((t / expected - 1.0).abs() < 2e-4, "{confidence} {freedom}: {t} instead of {expected}");
-        }
-    }
 
     #[test]
     fn one_block_decides_nothing() {

@@ -33,10 +33,10 @@ pub(super) fn release_commit(repository: &Path, release: &Release, floating: boo
         return Ok(commit);
     }
     let found = if floating {
-        let newest = newest_tag(repository, release)?.max(newest_stamp(repository, release.version.major)?);
+        let newest = newest_tag(repository, release)?.max(newest_stamp(repository, release)?);
         newest.map(|(_, commit)| commit)
     } else {
-        stamp(repository, release.version)?
+        stamp(repository, release)?
     };
     found.ok_or_else(|| BuildError::NoReleaseCommit {
         repository: repository.to_owned(),
@@ -46,29 +46,35 @@ pub(super) fn release_commit(repository: &Path, release: &Release, floating: boo
 }
 
 /// The commit that stamped exactly this version.
-fn stamp(repository: &Path, version: Version) -> Result<Option<String>, BuildError> {
-    Ok(stamps(repository, &version.to_string())?.into_iter().next().map(|(_, commit)| commit))
+fn stamp(repository: &Path, release: &Release) -> Result<Option<String>, BuildError> {
+    let stamps = stamps(repository, release, &release.version.to_string())?;
+    Ok(stamps.into_iter().next().map(|(_, commit)| commit))
 }
 
-/// The newest version of `major` that a commit stamped, with the commit.
-fn newest_stamp(repository: &Path, major: Major) -> Result<Option<(Version, String)>, BuildError> {
-    let stamps = stamps(repository, &format!("{major}(.|alpha|beta|rc)[0-9]+"))?;
+/// The newest version of a release's major that a commit stamped, with the commit.
+fn newest_stamp(repository: &Path, release: &Release) -> Result<Option<(Version, String)>, BuildError> {
+    let stamps = stamps(repository, release, &format!("{}(.|alpha|beta|rc)[0-9]+", release.version.major))?;
     Ok(stamps.into_iter().filter_map(|(version, commit)| Some((version.parse().ok()?, commit))).max())
 }
 
 /// Versions and commits of the subjects `Stamp <version>.`, newest commit first. The dots in `pattern`
 /// are taken literally.
-fn stamps(repository: &Path, pattern: &str) -> Result<Vec<(String, String)>, BuildError> {
+fn stamps(repository: &Path, release: &Release, pattern: &str) -> Result<Vec<(String, String)>, BuildError> {
     let pattern = format!("^Stamp {}\\.$", pattern.replace('.', "\\."));
     let search = |refs: &[&str]| {
         let mut arguments = vec!["log", "--extended-regexp", "--grep", &pattern, "--format=%H %s"];
         arguments.extend(refs);
         git(repository, &arguments).map_err(failed(repository, "search for a release"))
     };
-    // A repository that also holds somebody's fork has that fork's merges of a release under other names.
-    let mut text = search(&UPSTREAM_REFS)?;
-    if text.is_empty() {
-        text = search(&["--all"])?;
+    // The newest on the branch of the major is found at once. What is not there may be on another branch; and a
+    // repository that also holds somebody's fork has that fork's merges of a release under other names.
+    let series = release.tag.rsplit_once('_').map_or("REL", |(series, _)| series);
+    let branch = ["heads", "remotes/*"].map(|place| format!("--glob=refs/{place}/{series}_STABL[E]"));
+    let mut text = search(&["--max-count=1", &branch[0], &branch[1]])?;
+    for refs in [&UPSTREAM_REFS[..], &["--all"]] {
+        if text.is_empty() {
+            text = search(refs)?;
+        }
     }
     let stamp = |line: &str| {
         let (commit, subject) = line.split_once(' ')?;

@@ -7,6 +7,7 @@ pub mod listing;
 pub mod manifests;
 pub mod refresh;
 pub mod suite;
+pub mod twins;
 pub mod variants;
 pub mod versions;
 

@@ -6,6 +6,7 @@ mod cache;
 mod compare;
 mod doctor;
 mod import;
+mod parity;
 mod printer;
 mod progress;
 mod refresh;
@@ -84,6 +85,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Read published tables of absolute QPS as results
     Import(import::ImportArgs),
+    /// Compare regtrack's client with sysbench and pgbench on one server
+    Parity(Box<parity::ParityArgs>),
     /// Check this machine for what a sweep needs and for what spoils one
     Doctor(doctor::DoctorArgs),
     /// Count the cells of a results directory
@@ -103,7 +106,7 @@ enum Command {
 enum Failure {
     /// The person or the environment.
     Error(anyhow::Error),
-    /// Some cells could not be measured, or some servers not be had; everything else was done.
+    /// Some cells could not be measured, some servers not be had, or clients differ; everything else was done.
     Incomplete,
     /// The machine cannot do a sweep; what is missing was printed.
     UnfitMachine,
@@ -154,6 +157,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
+        Command::Parity(args) => parity::run(&args, &global, printer),
         Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
         Command::Versions(args) => versions::run(&args, &global, printer),

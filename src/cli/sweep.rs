@@ -258,7 +258,7 @@ impl Place {
         let store_lock = store.lock()?;
         let machine_lock = match prepared.profile {
             SMOKE => None,
-            _ => Some(MachineLock::take(&std::env::temp_dir().join("regtrack-measuring.lock"))?),
+            _ => Some(MachineLock::take(&std::env::temp_dir().join(MachineLock::FILE))?),
         };
         let (clusters, clusters_elsewhere) = clusters(args, global, account)?;
         sweep::check_space(&clusters, estimate.disk_bytes)?;
@@ -400,7 +400,7 @@ pub(super) fn parse_profile(text: &str) -> Result<&'static Profile, String> {
     })
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         _ => Err("write a number of seconds above 0 and up to 86400".to_owned()),

@@ -178,12 +178,7 @@ impl LiveLaunch<'_> {
     fn postwrite_now(&mut self) -> Result<(), MeasureError> {
         tracing::debug!("postwrite");
         let begin = Instant::now();
-        let table = &self.spec.suite.dataset.table;
-        let cleanup = if self.spec.build.version.major >= INDEX_CLEANUP_SINCE { ", INDEX_CLEANUP ON" } else { "" };
-        let running = self.running()?;
-        for sql in [format!("VACUUM (VERBOSE, ANALYZE{cleanup}) {table}"), "CHECKPOINT".to_owned()] {
-            running.admin.execute(&sql).map_err(MeasureError::Admin)?;
-        }
+        tidy(&self.running()?.admin, self.spec.build.version.major, &self.spec.suite.dataset.table)?;
         let rest = Duration::from_secs_f64(self.spec.protocol.postwrite_rest_seconds);
         while begin.elapsed() < rest {
             self.check_stop()?;
@@ -317,8 +312,17 @@ pub fn remove_stale(directory: &Path, wanted: &BTreeSet<&str>) -> Result<(), Mea
     Ok(())
 }
 
+/// Vacuum with new statistics, then a checkpoint.
+pub(super) fn tidy(admin: &Connection, major: Major, table: &str) -> Result<(), MeasureError> {
+    let cleanup = if major >= INDEX_CLEANUP_SINCE { ", INDEX_CLEANUP ON" } else { "" };
+    for sql in [format!("VACUUM (VERBOSE, ANALYZE{cleanup}) {table}"), "CHECKPOINT".to_owned()] {
+        admin.execute(&sql).map_err(MeasureError::Admin)?;
+    }
+    Ok(())
+}
+
 /// A pre-release reports its number as x.0, so only the major can be checked there.
-fn check_version(admin: &Connection, expected: Version) -> Result<(), MeasureError> {
+pub(super) fn check_version(admin: &Connection, expected: Version) -> Result<(), MeasureError> {
     let text = admin.text("SELECT current_setting('server_version_num')").map_err(MeasureError::Admin)?;
     let found = text.and_then(|text| text.parse().ok()).map(Version::from_server_version_num);
     match found {

@@ -14,6 +14,9 @@ pub struct MachineLock {
 }
 
 impl MachineLock {
+    /// Name of the lock file in the system's temporary directory.
+    pub const FILE: &str = "regtrack-measuring.lock";
+
     /// Takes the lock at `path`, or says who holds it.
     pub fn take(path: &Path) -> Result<Self, MeasureError> {
         let error = |source| MeasureError::LockFile { path: path.to_owned(), source };

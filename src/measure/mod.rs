@@ -7,6 +7,7 @@ pub mod doctor;
 mod host;
 mod launch;
 mod lock;
+mod parity;
 mod probes;
 mod proof;
 mod slice;
@@ -20,11 +21,13 @@ use jiff::Timestamp;
 pub use host::{fingerprint, memory_mib};
 pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;
+pub use parity::{Clients, ParityBench, ParitySpec};
 pub use proof::prove;
 
 use crate::domain::{Build, Measurement, Microbenchmark, Protocol, Suite, Version};
 use crate::load::{DatasetError, WireError};
 use crate::process::quoted;
+use crate::rival::RivalError;
 use crate::server::{InitOptions, ServerError};
 use crate::sql::SqlError;
 
@@ -101,6 +104,31 @@ pub enum MeasureError {
     /// The table could not be filled.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// Another client failed.
+    #[error("could not run {microbenchmark} with another client; server log: {}{}", log.display(), quoted(tail))]
+    Rival {
+        /// The microbenchmark.
+        microbenchmark: String,
+        /// Why.
+        #[source]
+        source: RivalError,
+        /// Last lines of the server's log.
+        tail: Vec<String>,
+        /// The log.
+        log: PathBuf,
+    },
+    /// Another client is connected under a name that the server does not show.
+    #[error("the server shows no connection of the other client while it ran {microbenchmark}")]
+    NoBackend {
+        /// The microbenchmark.
+        microbenchmark: String,
+    },
+    /// A process could not be bound to a CPU.
+    #[error("could not bind a process to a CPU; leave out --placement")]
+    Placement(#[source] std::io::Error),
+    /// There are too few CPUs for what was asked for.
+    #[error("this process may use one CPU only, and --placement split needs two")]
+    OneCpu,
     /// An administrative statement failed.
     #[error("an administrative statement failed")]
     Admin(#[source] SqlError),

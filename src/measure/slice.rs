@@ -110,13 +110,18 @@ fn durations(microbenchmark: &Microbenchmark, protocol: &Protocol) -> (Duration,
 
 /// Backends report their buffer counts when they end, so the measuring one has to be gone.
 fn wait_for_statistics(backend: u32, major: Major) {
+    wait_for_exit(backend);
+    if major < SHARED_STATISTICS_SINCE {
+        std::thread::sleep(STATISTICS_DELAY);
+    }
+}
+
+/// Waits for a closed backend to be gone.
+pub(super) fn wait_for_exit(backend: u32) {
     let start = Instant::now();
     let process = format!("/proc/{backend}");
     while start.elapsed() < BACKEND_EXIT && Path::new(&process).exists() {
         std::thread::sleep(Duration::from_millis(1));
-    }
-    if major < SHARED_STATISTICS_SINCE {
-        std::thread::sleep(STATISTICS_DELAY);
     }
 }
 

@@ -124,6 +124,12 @@ impl Server {
         &self.endpoint
     }
 
+    /// Process id of the postmaster, whose children the backends are.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// An administrative connection.
     pub fn connect(&self) -> Result<Connection, SqlError> {
         Connection::open(&self.endpoint)

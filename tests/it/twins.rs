@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use regtrack::catalog::suite;
+use regtrack::catalog::{suite, twins};
 use regtrack::domain::{Build, Endpoint, Microbenchmark, Param, Statement, WireProtocol};
 use regtrack::load::{self, Control, Session, Tally, Until};
 use regtrack::process;
@@ -113,7 +113,7 @@ impl Sysbench {
         let program = PathBuf::from(named.clone().unwrap_or_else(|| "sysbench".into()));
         let reason = match process::run(Command::new(&program).arg("--help"), DEADLINE, None) {
             Ok(help) if help.contains("pgsql - PostgreSQL driver") => {
-                return Some(Self { program, options: twin_options() });
+                return Some(Self { program, options: twins::options().unwrap() });
             }
             Ok(_) => format!("{} has no driver for PostgreSQL", program.display()),
             Err(error) => error.to_string(),
@@ -151,18 +151,6 @@ impl Sysbench {
         let report = self.run(&microbenchmark.shape, endpoint, tap.port(), &arguments);
         (tap.sent(), report)
     }
-}
-
-/// `range` and `with` of every microbenchmark, as options.
-fn twin_options() -> BTreeMap<String, Vec<String>> {
-    let suite: toml::Table = include_str!("../../src/catalog/suites/sysbench.toml").parse().unwrap();
-    let options = |entry: &toml::Value| {
-        let with = entry.get("with").and_then(toml::Value::as_table).into_iter().flatten();
-        let with = with.map(|(key, value)| format!("--{key}={}", value.as_str().unwrap()));
-        with.chain(entry.get("range").map(|range| format!("--range={range}"))).collect()
-    };
-    let entries = suite["microbenchmark"].as_array().unwrap();
-    entries.iter().map(|entry| (entry["name"].as_str().unwrap().to_owned(), options(entry))).collect()
 }
 
 fn regtrack_tapped(bench: &Bench, microbenchmark: &Microbenchmark, events: u64) -> (Sent, Tally) {

@@ -45,6 +45,14 @@ pub(in crate::measure) fn client_cpu_ns() -> Option<u64> {
     schedstat("/proc/thread-self/schedstat").map(|(cpu_ns, _)| cpu_ns)
 }
 
+/// CPU time of all threads of process `pid` so far, in nanoseconds. Threads that have ended are not in it.
+pub(in crate::measure) fn process_cpu_ns(pid: u32) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    // A thread may end between being listed and being read.
+    let of = |thread: fs::DirEntry| schedstat(&thread.path().join("schedstat").to_string_lossy()).map(|(cpu, _)| cpu);
+    threads.flatten().filter_map(of).reduce(|sum, cpu| sum + cpu)
+}
+
 /// Time on a CPU and time waiting for one (Linux: Documentation/scheduler/sched-stats).
 fn schedstat(path: &str) -> Option<(u64, u64)> {
     let text = fs::read_to_string(path).ok()?;
@@ -66,6 +74,14 @@ mod tests {
         assert_eq!(status_field(status, "voluntary_ctxt_switches:"), Some(12));
         assert_eq!(status_field(status, "nonvoluntary_ctxt_switches:"), Some(3));
         assert_eq!(status_field(status, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn a_process_is_all_its_threads() {
+        let thread = client_cpu_ns().unwrap();
+        let process = process_cpu_ns(std::process::id()).unwrap();
+        assert!(process >= thread, "{process} {thread}");
+        assert_eq!(process_cpu_ns(u32::MAX), None);
     }
 
     #[test]

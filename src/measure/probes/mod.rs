@@ -3,5 +3,5 @@
 mod cpu;
 mod server;
 
-pub(super) use cpu::{BackendCpu, client_cpu_ns};
+pub(super) use cpu::{BackendCpu, client_cpu_ns, process_cpu_ns};
 pub(super) use server::{buffers, wal_position};

@@ -33,3 +33,11 @@ error: 9.6.24 has no prebuilt package; compile it with --source=source
 
 "#]]);
 }
+
+#[test]
+fn parity_without_sysbench() {
+    refused(&Sandbox::with_npm(), &["parity", "17"], ERROR).says(str![[r#"
+error: the program 'sysbench' is not on this machine: install sysbench ('sudo apt-get install sysbench' on Debian and Ubuntu), or name it with --sysbench
+
+"#]]);
+}

@@ -41,6 +41,24 @@ For more information, try '--help'.
 }
 
 #[test]
+fn parity_of_several_releases() {
+    refused(&Sandbox::new(), &["parity", "16.2,17.2"], ERROR).says(str![[r#"
+error: parity compares clients on one server, and these are 16.2, 17.2: name one
+
+"#]]);
+}
+
+#[test]
+fn unknown_placement() {
+    refused(&Sandbox::new(), &["parity", "17", "--placement", "both"], USAGE).says(str![[r#"
+error: invalid value 'both' for '--placement <PLACEMENT>': must be free, same-cpu or split
+
+For more information, try '--help'.
+
+"#]]);
+}
+
+#[test]
 fn unknown_source() {
     refused(&Sandbox::new(), &["sweep", "16", "--source", "prebuild"], USAGE).says(str![[r#"
 error: invalid value 'prebuild' for '--source <SOURCE>': 'prebuild' is not a source (auto, prebuilt, source, source=PATH, git=PATH, git=PATH@COMMIT or prefix=DIR)

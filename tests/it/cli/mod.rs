@@ -16,13 +16,14 @@ use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 34] = [
+const SNAPSHOTS: [(&str, &[&str]); 35] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-build", &["build", "--help"]),
     ("help-compare", &["compare", "--help"]),
     ("help-report", &["report", "--help"]),
     ("help-import", &["import", "--help"]),
+    ("help-parity", &["parity", "--help"]),
     ("help-doctor", &["doctor", "--help"]),
     ("help-status", &["status", "--help"]),
     ("help-versions", &["versions", "--help"]),
