@@ -319,7 +319,10 @@ impl Builds {
             Some(revision) => (git::resolve(&repository, revision)?, Wanted { floating: true, ..Wanted::of(request) }),
             None => (git::release_commit(&repository, &request.release, request.floating)?, Wanted::of(request)),
         };
-        let recipe = self.recipe(&Request { floating: wanted.floating, ..request.clone() })?;
+        // Named by what this version needs, whether it or just its major was asked for.
+        let version = origin::commit_version(&repository, &commit)?;
+        let fixups = request.fixups.iter().filter(|fixup| fixup.covers(version)).cloned().collect();
+        let recipe = Recipe::new(&self.toolchains, &request.variant, fixups)?;
         let sha256 = git::content_hash(&repository, &commit, recipe.scope())?;
         let origin = Origin::Commit { repository, commit, sha256, neighbours: revision.is_some() };
         let build = self.compile(&origin, wanted, &recipe, say)?;
