@@ -59,8 +59,9 @@ pub(crate) fn serve(answer: impl Fn(usize, &str) -> Option<Answer> + Send + 'sta
     std::thread::spawn(move || {
         for number in 0.. {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
-            let path = lines.next().unwrap().split(' ').nth(1).unwrap().to_owned();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+            // A client that has given up may connect and go away without a word.
+            let Some(path) = lines.next().and_then(|line| Some(line.split(' ').nth(1)?.to_owned())) else { continue };
             let headers = lines.take_while(|line| !line.is_empty()).map(|line| line.to_lowercase()).collect();
             log.lock().unwrap().push(Question { path: path.clone(), headers });
             let Some(Answer { status, headers, announced, body }) = answer(number, &path) else { break };
