@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::printer::Printer;
 use super::servers::{self, ServerArgs, watch_signals};
 use super::{Failure, Global, tables};
-use crate::build::{self, BuildError, Builder as _, Builds, Choice, Progress, Proof, Request};
+use crate::build::{self, BuildError, Builder as _, Builds, Progress, Proof, Request};
 use crate::catalog::versions::Catalogue;
 use crate::domain::{Bound, Build, BuildFingerprint, Major, Release, ReleaseRange, Source, Term, VariantName, Version};
 use crate::load::Control;
@@ -205,7 +205,7 @@ impl<'a> Work<'a> {
             Progress::Done(provided) => {
                 let seconds = begin[index].elapsed().as_secs_f64();
                 let provided = refused[index].take().map_or(*provided, Err);
-                let line = self.line(&wanted[index], provided, seconds, &builder, &choices[index]);
+                let line = self.line(&wanted[index], provided, seconds, &builder);
                 lines[index] = Some(line);
                 // In the order of the releases, whichever was done first.
                 while let Some(line) = lines.get(told).and_then(Option::as_ref) {
@@ -230,11 +230,9 @@ impl<'a> Work<'a> {
         provided: Result<Build, BuildError>,
         seconds: f64,
         builder: &Builds,
-        choices: &[Choice],
     ) -> Line {
         let mut line = Line::new(wanted, provided.as_ref().ok(), seconds);
         line.absent = provided.as_ref().is_err_and(BuildError::is_absence);
-        tracing::debug!(?choices, seconds, "got");
         let proved = match provided {
             Err(error) => Err(anyhow::Error::from(error)),
             Ok(_) if self.args.no_proof => Ok(None),
