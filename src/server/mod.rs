@@ -62,6 +62,17 @@ pub enum ServerError {
         #[source]
         source: CommandError,
     },
+    /// A data directory could not be copied.
+    #[error("could not copy the data directory {} to {}", from.display(), to.display())]
+    Copy {
+        /// The original.
+        from: PathBuf,
+        /// The copy.
+        to: PathBuf,
+        /// Why.
+        #[source]
+        source: CommandError,
+    },
     /// The server program could not be started or watched.
     #[error("could not run the server of PostgreSQL {version} (the program setpriv of util-linux is needed)")]
     Spawn {

@@ -3,5 +3,5 @@
 mod cpu;
 mod server;
 
-pub(super) use cpu::{BackendCpu, client_cpu_ns, process_cpu_ns};
-pub(super) use server::{buffers, wal_position};
+pub(super) use cpu::{BackendCpu, MachineCpu, client_cpu_ns, process_cpu_ns};
+pub(super) use server::{Background, Buffers, background, buffers, wal_position};
