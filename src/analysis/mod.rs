@@ -281,6 +281,7 @@ mod tests {
             label: version.to_owned(),
             version: version.parse().unwrap(),
             build: None,
+            brake: None,
             imported: None,
             settings: std::collections::BTreeMap::new(),
             data_digest: None,

@@ -186,7 +186,7 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
 }
 
 fn start_options(args: &SweepArgs) -> StartOptions {
-    StartOptions { port: args.port, unix_socket: args.transport == "unix" }
+    StartOptions { port: args.port, unix_socket: args.transport == "unix", ..StartOptions::default() }
 }
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.

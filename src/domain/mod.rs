@@ -1,5 +1,6 @@
 //! The nouns: plain data that every layer exchanges. No I/O, no clock, no tokio, no polars.
 
+mod brake;
 mod build;
 mod endpoint;
 mod finding;
@@ -14,6 +15,7 @@ mod sweep;
 mod variant;
 mod version;
 
+pub use brake::Brake;
 pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};

@@ -24,8 +24,8 @@ const INDEX_CLEANUP_SINCE: Major = Major::new(12, 0);
 /// How long a server may take to notice that a backend crashed, before its log is read.
 const CRASH_DELAY: Duration = Duration::from_millis(500);
 
-const STATE_FILE: &str = "launch.json";
-const DATA_DIR: &str = "data";
+pub(super) const STATE_FILE: &str = "launch.json";
+pub(super) const DATA_DIR: &str = "data";
 
 /// Real servers on this machine.
 pub struct LiveBench {
@@ -132,7 +132,8 @@ impl LiveLaunch<'_> {
     }
 
     fn start(&mut self, cluster: Cluster) -> Result<(), MeasureError> {
-        let server = cluster.start(&self.bench.start, &self.spec.log)?;
+        let start = StartOptions { brake: self.spec.brake, ..self.bench.start.clone() };
+        let server = cluster.start(&start, &self.spec.log)?;
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, self.spec.build.version)?;
         self.state.server_starts += 1;
@@ -263,7 +264,7 @@ impl SliceFailure {
     }
 }
 
-fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureError> {
+pub(super) fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureError> {
     let error = |source| MeasureError::LaunchFile { path: directory.to_owned(), source };
     if let Some(parent) = directory.parent() {
         fs::create_dir_all(parent).map_err(error)?;
@@ -274,7 +275,7 @@ fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureE
 
 /// Removes a launch's directory with its cluster. Only a directory that holds nothing but a
 /// launch's own entries is touched.
-fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
+pub(super) fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
     let error = |source| MeasureError::LaunchFile { path: directory.to_owned(), source };
     if !directory.exists() {
         return Ok(());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use jiff::Timestamp;
 
-use super::probes::{self, BackendCpu};
+use super::probes::{self, BackendCpu, InstructionCounter};
 use crate::domain::{Clock, Endpoint, Major, Measurement, Microbenchmark, Protocol};
 use crate::load::{Control, Session, Tally, Until, WireError};
 use crate::sql::{Connection, SqlError};
@@ -72,10 +72,13 @@ pub(super) fn measure(
     if warmup.interrupted {
         return Err(SliceError::Interrupted);
     }
+    let mut counter = InstructionCounter::open(backend);
     let wal = probes::wal_position(admin, spec.major)?;
     let started_at = Timestamp::now();
     let before = Mark { wal, backend: BackendCpu::read(backend), client_cpu_ns: probes::client_cpu_ns() };
+    let counting = counter.as_mut().and_then(InstructionCounter::start);
     let tally = session.run(until, control)?;
+    let instructions = counter.as_mut().and_then(InstructionCounter::stop).filter(|_| counting.is_some());
     let client_cpu_ns = probes::client_cpu_ns();
     let after =
         Mark { backend: BackendCpu::read(backend), client_cpu_ns, wal: probes::wal_position(admin, spec.major)? };
@@ -89,6 +92,7 @@ pub(super) fn measure(
 
     let mut measurement = from_tally(&tally, warmup.elapsed);
     add_marks(&mut measurement, &before, &after);
+    measurement.instructions = instructions;
     if let (Some(before), Some(after)) = (buffers_before, buffers_after) {
         measurement.buffers_hit = after.hit.checked_sub(before.hit);
         measurement.buffers_read = after.read.checked_sub(before.read);

@@ -283,6 +283,7 @@ fn target(index: usize) -> Target {
             fingerprint,
             prefix: "/opt/pg".into(),
         }),
+        brake: None,
         imported: None,
         settings: settings.map(owned).into_iter().collect::<BTreeMap<_, _>>(),
         data_digest: Some("8d2f".repeat(8)),

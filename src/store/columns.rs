@@ -83,6 +83,7 @@ const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
     wal_bytes,
     buffers_hit,
     buffers_read,
+    instructions,
 ];
 
 const OPTIONAL_REALS: &[Field<Option<f64>>] = fields![published_rate];
@@ -317,7 +318,7 @@ mod tests {
         fn measurement()(
             reals in vec(any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), 7),
             counts in vec(any::<u64>(), 8),
-            optional in vec(option::of(any::<u64>()), 8),
+            optional in vec(option::of(any::<u64>()), 9),
             published_rate in option::of(0.0..1e9),
             queries_by_second in vec(any::<u32>(), 0..20),
             latency_histogram in vec(any::<u8>(), 0..50),
@@ -348,6 +349,7 @@ mod tests {
                 wal_bytes: optional[5],
                 buffers_hit: optional[6],
                 buffers_read: optional[7],
+                instructions: optional[8],
                 published_rate,
             }
         }

@@ -237,12 +237,14 @@ impl Execution<'_> {
     /// `None` when the target could not be built.
     fn launch_spec(&self, plan: &LaunchPlan) -> Result<Option<LaunchSpec>, SweepError> {
         let target = self.manifest.targets.iter().find(|target| target.id == plan.target);
+        let brake = target.and_then(|target| target.brake);
         let build = target.and_then(|target| target.build.clone());
         let Some((build, settings)) = build.zip(self.settings.get(&plan.target).cloned()) else { return Ok(None) };
         Ok(Some(LaunchSpec {
             directory: self.clusters.join(&self.manifest.id).join(&plan.name),
             log: self.store.log(&self.manifest.id, &plan.name)?,
             build,
+            brake,
             settings,
             init: self.init.clone(),
             suite: Arc::clone(&self.suite),

@@ -204,7 +204,7 @@ pub fn targets(
         let suffix = build.as_ref().map_or("unbuilt", |build| build.key.get(..8).unwrap_or(&build.key));
         let id = TargetId(format!("{}-{suffix}", label.replace([' ', '/'], "-")));
         let settings = BTreeMap::new();
-        targets.push(Target { id, label, version, build, imported: None, settings, data_digest: None });
+        targets.push(Target { id, label, version, build, brake: None, imported: None, settings, data_digest: None });
     }
     match last_error {
         Some(error) if targets.iter().all(|target| target.build.is_none()) => Err(SweepError::NoBuilds(error)),
@@ -319,7 +319,8 @@ fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
 /// What is measured already. A failed slice does not count: the next call tries it again.
 #[must_use]
 pub fn measured(slices: &[SliceRecord]) -> BTreeSet<SliceKey> {
-    let measured = slices.iter().filter(|slice| matches!(slice.outcome, Outcome::Measured(_)));
+    let is_timed = |slice: &&SliceRecord| matches!(slice.outcome, Outcome::Measured(_)) && !slice.is_counting();
+    let measured = slices.iter().filter(is_timed);
     measured
         .map(|slice| SliceKey {
             block: slice.block,

@@ -1,6 +1,7 @@
 //! Real servers: prebuilt releases fetched through npm, and a source archive where one is given.
 
 mod faults;
+mod instructions;
 mod parity;
 mod source;
 mod statements;
