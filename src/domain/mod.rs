@@ -23,7 +23,7 @@ pub use fixup::{Edit, Fixup, TreeKind};
 pub use parity::{ClientRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
-pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
+pub use report::{Cell, GroupSummary, RelativeInstructions, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{
     Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,

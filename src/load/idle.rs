@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 /// A backend that works on for so long after its answer is not waited for any more.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Between two looks; a backend under valgrind is awake for some ten times as long.
+const NAP: Duration = Duration::from_micros(10);
+
 /// Returns when process `pid` sleeps, which for a backend that has answered means that it waits for its client. At
 /// once without a process, or when it is gone.
 ///
@@ -16,7 +19,8 @@ pub(super) fn wait_for_sleep(pid: Option<u32>) {
     let Some(pid) = pid else { return };
     let begin = Instant::now();
     while is_awake(pid) && begin.elapsed() < PATIENCE {
-        std::hint::spin_loop();
+        // Leaves the CPU to it, should there be no other.
+        std::thread::sleep(NAP);
     }
 }
 

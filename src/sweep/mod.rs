@@ -5,6 +5,7 @@
 //! [`execute()`] does it. The outside world enters through [`crate::build::Builder`] and
 //! [`crate::measure::Bench`] only.
 
+mod counting;
 mod execute;
 mod plan;
 mod prepare;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
+pub use counting::count;
 pub use execute::{Execution, Walked, execute};
 pub use plan::{Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan, slice_seconds};
 pub use prepare::{Prepared, SweepRequest, WantedServer, check_space, prepare};

@@ -23,7 +23,7 @@ use crate::server::{Account, Cluster, Server, StartOptions};
 use crate::sql::Connection;
 
 /// Most rows of the table; a sweep with fewer has its own number.
-pub const MOST_ROWS: u64 = 20_000;
+pub const MOST_ROWS: u64 = 10_000;
 
 /// Below the data directory, so that it goes when that goes.
 const COUNTS_DIR: &str = "regtrack_counts";
@@ -36,17 +36,17 @@ const SETTINGS: &str = "autovacuum = off\nshared_buffers = 128MB\nwal_writer_del
 const SEED: u64 = 20_240_219;
 
 /// Instructions that a counted stretch has, about. What happens once a second costs some ten thousand.
-const BUDGET: u64 = 60_000_000;
+const BUDGET: u64 = 40_000_000;
 /// Guesses at the instructions of a statement, and of each row that it meets. They choose the number of events only.
 const PER_STATEMENT: u64 = 40_000;
 const PER_ROW: u64 = 1000;
 /// Bounds of the number of events.
-const FEWEST_EVENTS: u64 = 10;
+const FEWEST_EVENTS: u64 = 4;
 const MOST_EVENTS: u64 = 1000;
 /// Events before the counted ones, as a share of these, and at least: a prepared statement is planned anew five times,
 /// and the backend's caches have to be full.
-const WARMUP_SHARE: u64 = 5;
-const FEWEST_WARMUP: u64 = 10;
+const WARMUP_SHARE: u64 = 10;
+const FEWEST_WARMUP: u64 = 6;
 
 /// Receives the count of a microbenchmark, or why there is none, as soon as it is known; ends the walk by `Break`.
 pub type Receiver<'a> =
