@@ -3,6 +3,7 @@
 mod faults;
 mod instructions;
 mod parity;
+mod selftest;
 mod source;
 mod statements;
 mod sweep;
