@@ -102,7 +102,7 @@ fn samples<'a>(rows: &mut [ReportRow], manifest: &SweepManifest, slices: &'a [Sl
         Origin::Imported { .. } => None,
     };
     let mut samples = Vec::new();
-    for slice in slices {
+    for slice in slices.iter().filter(|slice| !slice.is_counting()) {
         let row = rows.iter().position(|row| row.name == slice.microbenchmark);
         let target = manifest.targets.iter().position(|target| target.id == slice.target);
         let (Some(row), Some(target)) = (row, target) else { continue };

@@ -4,8 +4,10 @@
 //! conditions; the blocks' ratios are then combined.
 
 mod cells;
+mod instructions;
 mod parity;
 mod ratios;
+mod selftest;
 mod summary;
 mod verdict;
 mod warnings;
@@ -13,11 +15,13 @@ mod warnings;
 use serde::Serialize;
 
 use crate::domain::{
-    Cell, Group, GroupSummary, Major, Microbenchmark, Minor, Origin, RateUnit, RelativeQps, Report, ReportRow,
-    SliceRecord, SweepManifest, Target, TargetId, TargetSummary, Verdict, Version, base_name,
+    Cell, Group, GroupSummary, Major, Microbenchmark, Minor, Origin, RateUnit, RelativeInstructions, RelativeQps,
+    Report, ReportRow, SliceRecord, SweepManifest, Target, TargetId, TargetSummary, Verdict, Version, base_name,
 };
 
+pub use instructions::INSTRUCTIONS_THRESHOLD;
 pub use parity::{BACKEND_CPU_BOUND, Parity, Rates, Ratio, parity};
+pub use selftest::{Cost, CostTest, POWER, SWEEP_COMPARISONS, SelfTest, Share, Trial, self_test, tried};
 pub use summary::two_decimals;
 pub use verdict::{CONFIDENCE, THRESHOLD};
 
@@ -107,6 +111,7 @@ pub fn report(
     let unplaced = unplaced(&rows);
     rows.retain(|row| !row.group.is_empty());
     cells::fill(&mut rows, manifest, slices, base)?;
+    instructions::fill(&mut rows, manifest, slices, base);
     let summaries = manifest.targets.iter().enumerate().map(|(index, target)| TargetSummary {
         target: target.id.clone(),
         groups: summary::groups(catalogue.groups, &rows, index),
@@ -281,6 +286,7 @@ mod tests {
             label: version.to_owned(),
             version: version.parse().unwrap(),
             build: None,
+            brake: None,
             imported: None,
             settings: std::collections::BTreeMap::new(),
             data_digest: None,

@@ -167,7 +167,7 @@ impl<'a> Work<'a> {
         let stop = process::interrupt_flag();
         watch_signals(&stop)?;
         let control = Arc::new(Control { stop, ..Control::default() });
-        let start = StartOptions { port: None, unix_socket: false };
+        let start = StartOptions::default();
         let bench = LiveBench { account: account.clone(), start, control, placement: Placement::Free };
         Ok(Self { args, catalogue, prepared, account, bench, printer })
     }
@@ -323,6 +323,7 @@ fn prove(
         template: None,
         log: log.to_owned(),
         build: build.clone(),
+        brake: None,
         settings,
         init: prepared.init_options(),
         suite: Arc::clone(&prepared.suite),

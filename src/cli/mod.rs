@@ -12,6 +12,7 @@ mod progress;
 mod refresh;
 mod report;
 mod results;
+mod selftest;
 mod servers;
 mod status;
 mod sweep;
@@ -87,6 +88,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Compare regtrack's client with sysbench and pgbench on one server
     Parity(Box<parity::ParityArgs>),
+    /// Find out what this machine can tell: noise, false alarms, and which planted slowdowns are found
+    Selftest(Box<selftest::SelftestArgs>),
     /// Check this machine for what a sweep needs and for what spoils one
     Doctor(doctor::DoctorArgs),
     /// Count the cells of a results directory
@@ -158,6 +161,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
         Command::Report(args) => report::run(&args, &global, printer),
         Command::Import(args) => import::run(&args, &global, printer),
         Command::Parity(args) => parity::run(&args, &global, printer),
+        Command::Selftest(args) => selftest::run(&args, &global, printer),
         Command::Doctor(args) => doctor::run(&args, &global, printer),
         Command::Status(args) => status::run(&args, &global, printer),
         Command::Versions(args) => versions::run(&args, &global, printer),

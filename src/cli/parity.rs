@@ -191,7 +191,7 @@ fn walk(
     control: &Control,
     printer: Printer,
 ) -> anyhow::Result<Vec<Parity>> {
-    let start = StartOptions { port: None, unix_socket: args.transport == "unix" };
+    let start = StartOptions { unix_socket: args.transport == "unix", ..StartOptions::default() };
     let mut bench = ParityBench::open(spec, clients, account, &start, control)?;
     let names = &prepared.protocol.microbenchmarks;
     let chosen = prepared.suite.microbenchmarks.iter().filter(|one| names.contains(&one.name));

@@ -56,7 +56,7 @@ pub(super) fn run(args: &StatusArgs, global: &Global, printer: Printer) -> Resul
 
 fn count(results: &Results) -> Counts {
     let mut launches: BTreeMap<(&TargetId, &str), (u32, u32)> = BTreeMap::new();
-    for slice in &results.slices {
+    for slice in results.slices.iter().filter(|slice| !slice.is_counting()) {
         let entry = launches.entry((&slice.target, &slice.microbenchmark)).or_default();
         match slice.outcome {
             Outcome::Measured(_) => entry.0 += 1,

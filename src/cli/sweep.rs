@@ -33,6 +33,7 @@ pub(super) const SMOKE: &str = "smoke";
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub(super) struct SweepArgs {
     /// Releases, such as 16..18, 9.0..18, 14.10..16.2 or 9.6,17.3; without it the current sweep goes on
     range: Option<ReleaseRange>,
@@ -86,6 +87,9 @@ pub(super) struct SweepArgs {
     /// Port for the servers [default: a free one]
     #[arg(long, value_parser = parse_port, requires = "range")]
     port: Option<u16>,
+    /// Count the backend's instructions as well, on a small table and with valgrind
+    #[arg(long, requires = "range")]
+    instructions: bool,
     /// Begin a new sweep instead of continuing the last one with these numbers
     #[arg(long)]
     fresh: bool,
@@ -124,6 +128,10 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
     }
     printer.say(&description);
     start_options(&args).check()?;
+    if args.instructions {
+        // Not after hours of measuring.
+        measure::check_counting()?;
+    }
     let place = Place::prepare(&args, global, &prepared, &account, estimate)?;
     if place.clusters_elsewhere {
         printer.say(&format!(
@@ -134,7 +142,7 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
         ));
     }
     let doctor = doctor::before_sweep(&args, global, &prepared, estimate, &place.clusters, printer);
-    let measured = measure_all(&args, &arguments, &prepared, &choices, &builder, account, &place, doctor, printer);
+    let measured = measure_all(&args, &arguments, &prepared, &choices, &builder, &account, &place, doctor, printer);
     finish(&site_dir, global, printer, measured)
 }
 
@@ -196,7 +204,7 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
 }
 
 fn start_options(args: &SweepArgs) -> StartOptions {
-    StartOptions { port: args.port, unix_socket: args.transport == "unix" }
+    StartOptions { port: args.port, unix_socket: args.transport == "unix", ..StartOptions::default() }
 }
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
@@ -314,7 +322,7 @@ fn measure_all(
     prepared: &Prepared,
     choices: &[Vec<Choice>],
     builder: &Builds,
-    account: Account,
+    account: &Account,
     place: &Place,
     doctor: Vec<Finding>,
     printer: Printer,
@@ -337,7 +345,8 @@ fn measure_all(
         printer
             .say(&format!("note: without a server for {}, ratios are relative to {}", wanted_base.label, base.label));
     }
-    let stored = sweep::measured(&place.store.slices(&manifest.id)?);
+    let slices = place.store.slices(&manifest.id)?;
+    let stored = sweep::measured(&slices);
     let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
     let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
     if plan.stored > 0 {
@@ -350,14 +359,15 @@ fn measure_all(
     let settings = render_settings(prepared, &manifest)?;
     let crew = crew(prepared);
     let estimate = plan.estimate(&prepared.suite, &prepared.protocol, crew).duration;
-    let mut bench = LiveBench { account, start: start_options(args), control, placement: Placement::Free };
+    let mut bench =
+        LiveBench { account: account.clone(), start: start_options(args), control, placement: Placement::Free };
     if manifest.placement.is_none() && !plan.launches.is_empty() {
         manifest.placement = Some(calibrate(&bench, prepared, &manifest, &settings, place, printer)?);
         place.store.write_manifest(&manifest)?;
     }
     bench.placement = manifest.placement.unwrap_or_default();
     let control = Arc::clone(&bench.control);
-    let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, control);
+    let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, Arc::clone(&control));
     let mut execution = Execution {
         store: &place.store,
         manifest,
@@ -368,7 +378,12 @@ fn measure_all(
         crew,
         events: &mut |event| progress.event(event),
     };
-    let walked = sweep::execute(&plan, &bench, &mut execution).map_err(failure)?;
+    let mut walked = sweep::execute(&plan, &bench, &mut execution).map_err(failure)?;
+    if args.instructions {
+        let counted = sweep::count(&mut execution, &slices, account, &control).map_err(failure)?;
+        walked.measured += counted.measured;
+        walked.failed += counted.failed;
+    }
     measure::remove_stale(&clusters, &BTreeSet::new())?;
     Ok(walked)
 }
@@ -392,6 +407,7 @@ fn calibrate(
         template: None,
         log: place.store.log(&manifest.id, name)?,
         build: base,
+        brake: None,
         settings: settings.get(&manifest.base).cloned().unwrap_or_default(),
         init: prepared.init_options(),
         suite: Arc::clone(&prepared.suite),

@@ -62,6 +62,7 @@ pub fn report(report: &Report, format: Format) -> String {
             page.heading(&format!("Relative to {} (above 1 is faster)", labels[report.base]));
             page.table(&summaries(&others));
             page.table(&matrix(report, &labels));
+            page.table(&instructions(report, &labels));
             page.notes(&report.warnings);
             page.text
         }
@@ -311,6 +312,9 @@ fn report_json(report: &Report) -> Value {
                 "buffers_per_query": cell.buffers_per_query,
                 "switches_per_query": cell.switches_per_query,
                 "latency_us_p95": cell.latency_us_p95,
+                "instructions_per_query": cell.instructions_per_query,
+                "relative_instructions": cell.relative_instructions.map(|relative| relative.ratio),
+                "instructions_changed": cell.relative_instructions.and_then(|relative| relative.changed),
             })
         };
         row.cells.iter().enumerate().map(cell).collect()
@@ -329,6 +333,29 @@ fn report_json(report: &Report) -> Value {
         "microbenchmarks": microbenchmarks,
         "warnings": report.warnings,
     })
+}
+
+/// Instructions per query relative to the base, with four digits; a star marks a change.
+fn instructions(report: &Report, labels: &[&str]) -> Table {
+    let mut table = Table::new(1, &["instructions per query"]);
+    table.header.extend(labels.iter().map(|label| (*label).to_owned()));
+    for row in &report.rows {
+        let text = |(index, cell): (usize, &crate::domain::Cell)| match cell.relative_instructions {
+            None => NONE.to_owned(),
+            // The base's own number says how large the others' are.
+            Some(_) if index == report.base => cell.instructions_per_query.map_or(String::new(), |n| format!("{n:.0}")),
+            Some(relative) => {
+                let star = if relative.changed == Some(true) { "*" } else { "" };
+                format!("{:.4}{star}", relative.ratio)
+            }
+        };
+        if row.cells.iter().any(|cell| cell.relative_instructions.is_some()) {
+            let mut cells = vec![row.name.clone()];
+            cells.extend(row.cells.iter().enumerate().map(text));
+            table.rows.push(cells);
+        }
+    }
+    table
 }
 
 fn ratio_text(ratio: Option<f64>) -> String {

@@ -1,5 +1,6 @@
 //! The nouns: plain data that every layer exchanges. No I/O, no clock, no tokio, no polars.
 
+mod brake;
 mod build;
 mod endpoint;
 mod finding;
@@ -14,6 +15,7 @@ mod sweep;
 mod variant;
 mod version;
 
+pub use brake::Brake;
 pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
@@ -21,7 +23,7 @@ pub use fixup::{Edit, Fixup, TreeKind};
 pub use parity::{ClientRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
-pub use report::{Cell, GroupSummary, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
+pub use report::{Cell, GroupSummary, RelativeInstructions, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{
     Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,

@@ -59,6 +59,20 @@ pub struct Cell {
     pub switches_per_query: Option<f64>,
     /// Mean over launches of the 95th percentile of event latency in microseconds.
     pub latency_us_p95: Option<f64>,
+    /// Instructions of the backend in user space per query.
+    pub instructions_per_query: Option<f64>,
+    /// The same relative to the base.
+    pub relative_instructions: Option<RelativeInstructions>,
+}
+
+/// Instructions per query of a target / those of the base; below 1 is less work.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RelativeInstructions {
+    /// Geometric mean of the ratios inside each block.
+    pub ratio: f64,
+    /// Whether the ratio is further from 1 than counts of equal servers are. Unknown for counts of the processor,
+    /// which depend on all that the machine does.
+    pub changed: Option<bool>,
 }
 
 /// QPS(target) / QPS(base); above 1 is faster.

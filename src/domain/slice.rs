@@ -25,6 +25,21 @@ pub struct SliceRecord {
     pub outcome: Outcome,
 }
 
+impl SliceRecord {
+    /// Name of the launch of a target that counts instructions in `block`.
+    #[must_use]
+    pub fn counting_launch(block: u32, target: &TargetId) -> String {
+        format!("i{block}-{target}")
+    }
+
+    /// Whether its server ran in order to have its instructions counted: such a slice has no time, and stands beside
+    /// the timed slice of the same block, target and microbenchmark.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        self.launch == Self::counting_launch(self.block, &self.target)
+    }
+}
+
 /// What came of a slice.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
@@ -85,6 +100,8 @@ pub struct Measurement {
     pub backend_cpu_ns: Option<u64>,
     /// Time the backend was ready to run but waited for a CPU, in nanoseconds.
     pub backend_wait_ns: Option<u64>,
+    /// Instructions of the backend in user space.
+    pub instructions: Option<u64>,
     /// Voluntary context switches of the backend.
     pub backend_voluntary_switches: Option<u64>,
     /// Involuntary context switches of the backend.

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Build, Finding, HostFingerprint, Placement, Version};
+use super::{Brake, Build, Finding, HostFingerprint, Placement, Version};
 
 /// Name of a target inside a sweep: version plus the start of the build's key, `17.10-3fa9c1d2`. Two
 /// builds of one release are two targets.
@@ -31,6 +31,9 @@ pub struct Target {
     pub version: Version,
     /// The build; absent for imported tables.
     pub build: Option<Build>,
+    /// The slowdown that is planted in its servers, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brake: Option<Brake>,
     /// What an imported table said about the build and the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedTarget>,
@@ -40,6 +43,26 @@ pub struct Target {
     /// Digest of the loaded rows as the server computed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_digest: Option<String>,
+}
+
+impl Target {
+    /// The same build with a planted slowdown: another target.
+    #[must_use]
+    pub fn braked(&self, brake: Brake) -> Self {
+        let id = TargetId(format!("{}-{brake}", self.id));
+        Self { id, label: format!("{} +{brake}", self.label), brake: Some(brake), ..self.fresh() }
+    }
+
+    /// The same build under another name. Whatever differs between the two is noise.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self { id: TargetId(format!("{}-again", self.id)), label: format!("{} again", self.label), ..self.fresh() }
+    }
+
+    /// Without what running servers said.
+    fn fresh(&self) -> Self {
+        Self { settings: BTreeMap::new(), data_digest: None, ..self.clone() }
+    }
 }
 
 /// Build and configuration labels of an imported column.

@@ -2,6 +2,7 @@
 //! and no file.
 
 mod dataset;
+mod idle;
 mod random;
 mod session;
 mod wire;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::idle::wait_for_sleep;
 use super::random::{Random, Zipfian};
 use super::wire::{Params, Prepared, Reply, WireClient, WireError};
 use crate::domain::{Endpoint, Microbenchmark, Param, Statement, WireProtocol};
@@ -133,6 +134,8 @@ pub struct Session {
     statements: Vec<Ready>,
     values: Values,
     random: Random,
+    /// Process of the backend, when every message waits until that sleeps.
+    sleeper: Option<u32>,
 }
 
 /// Integers of the event in progress.
@@ -171,7 +174,19 @@ impl Session {
         }
         let longest = microbenchmark.statements.iter().map(|statement| statement.params.len()).max().unwrap_or(0);
         let values = Values { kept: [0; SLOTS], current: Vec::with_capacity(longest) };
-        Ok(Self { client, begin, commit, statements, values, random: Random::new(seed) })
+        Ok(Self { client, begin, commit, statements, values, random: Random::new(seed), sleeper: None })
+    }
+
+    /// From now on sends nothing before the backend sleeps. Each message then finds it in the same state, so that equal
+    /// messages cost it equal numbers of instructions; the rate means nothing any more.
+    pub fn wait_for_sleep(&mut self) {
+        self.sleeper = Some(self.backend_pid());
+    }
+
+    /// Runs a statement that is none of the microbenchmark's, and counts nothing.
+    pub fn statement(&mut self, sql: &str) -> Result<(), WireError> {
+        wait_for_sleep(self.sleeper);
+        self.client.simple(|text| text.extend_from_slice(sql.as_bytes())).map(drop)
     }
 
     /// Process id of the server's backend.
@@ -240,26 +255,30 @@ impl Session {
     }
 
     fn event(&mut self, tally: &mut Tally) -> Result<(), WireError> {
-        let Self { client, begin, commit, statements, values, random } = self;
+        let Self { client, begin, commit, statements, values, random, sleeper } = self;
         if let Some(begin) = begin {
+            wait_for_sleep(*sleeper);
             tally.count(client.execute(begin, |_| {})?);
         }
         for statement in statements {
             match statement {
                 Ready::Prepared { statement, draws, times } => {
                     for _ in 0..*times {
+                        wait_for_sleep(*sleeper);
                         let reply = client.execute(statement, |params| bind(draws, values, random, params))?;
                         tally.count(reply);
                     }
                 }
                 Ready::Simple { pieces, draws, times } => {
                     for _ in 0..*times {
+                        wait_for_sleep(*sleeper);
                         tally.count(client.simple(|sql| splice(pieces, draws, values, random, sql))?);
                     }
                 }
             }
         }
         if let Some(commit) = commit {
+            wait_for_sleep(*sleeper);
             tally.count(client.execute(commit, |_| {})?);
         }
         Ok(())

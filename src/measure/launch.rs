@@ -30,9 +30,9 @@ const QUIET: &str = "\n# Servers take turns, so nothing may work in the backgrou
 /// Length of a window of the warm-up as a share of its longest duration.
 const WINDOW_SHARE: f64 = 0.1;
 
-const STATE_FILE: &str = "launch.json";
+pub(super) const STATE_FILE: &str = "launch.json";
 const TEMPORARY_STATE_FILE: &str = "launch.json.tmp";
-const DATA_DIR: &str = "data";
+pub(super) const DATA_DIR: &str = "data";
 
 /// Real servers on this machine.
 #[derive(Debug)]
@@ -213,7 +213,8 @@ impl LiveLaunch<'_> {
     }
 
     fn start(&mut self, cluster: Cluster) -> Result<(), MeasureError> {
-        let server = cluster.start(&self.bench.start, &self.spec.log)?;
+        let start = StartOptions { brake: self.spec.brake, ..self.bench.start.clone() };
+        let server = cluster.start(&start, &self.spec.log)?;
         self.cpus.bind_backends(server.pid())?;
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, self.spec.build.version)?;
@@ -394,7 +395,7 @@ fn write_state(directory: &Path, state: &LaunchState) -> Result<(), MeasureError
     write().map_err(|source| MeasureError::LaunchFile { path: path.clone(), source })
 }
 
-fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureError> {
+pub(super) fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureError> {
     let error = |source| MeasureError::LaunchFile { path: directory.to_owned(), source };
     if let Some(parent) = directory.parent() {
         fs::create_dir_all(parent).map_err(error)?;
@@ -405,7 +406,7 @@ fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureE
 
 /// Removes a launch's directory with its cluster. Only a directory that holds nothing but a
 /// launch's own entries is touched.
-fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
+pub(super) fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
     let error = |source| MeasureError::LaunchFile { path: directory.to_owned(), source };
     if !directory.exists() {
         return Ok(());

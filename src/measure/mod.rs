@@ -6,6 +6,7 @@
 mod calibrate;
 pub mod doctor;
 mod host;
+mod instructions;
 mod interleave;
 mod launch;
 mod lock;
@@ -26,15 +27,16 @@ use jiff::Timestamp;
 
 pub use calibrate::PlacementNoise;
 pub use host::{fingerprint, memory_mib};
+pub use instructions::{MOST_ROWS as MOST_ROWS_COUNTED, Receiver, check_counting, count_instructions};
 pub use interleave::{Member, measure, slice_seconds};
 pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;
 pub use parity::{Clients, ParityBench, ParitySpec};
 pub use proof::prove;
 
-use crate::domain::{Build, Measurement, Microbenchmark, Protocol, Suite, Version};
+use crate::domain::{Brake, Build, Measurement, Microbenchmark, Protocol, Suite, Version};
 use crate::load::{DatasetError, Until, WireError};
-use crate::process::quoted;
+use crate::process::{CommandError, quoted};
 use crate::rival::RivalError;
 use crate::server::{InitOptions, ServerError};
 use crate::sql::SqlError;
@@ -51,6 +53,8 @@ pub struct LaunchSpec {
     pub log: PathBuf,
     /// What is started.
     pub build: Build,
+    /// The slowdown that is planted in its servers.
+    pub brake: Option<Brake>,
     /// Lines for postgresql.conf.
     pub settings: String,
     /// What initdb decides.
@@ -148,6 +152,22 @@ pub enum MeasureError {
     NoBackend {
         /// The microbenchmark.
         microbenchmark: String,
+    },
+    /// valgrind cannot be run.
+    #[error("counting instructions takes the program valgrind (Debian: apt-get install valgrind)")]
+    Valgrind {
+        /// Why.
+        #[source]
+        source: CommandError,
+    },
+    /// valgrind's count could not be read.
+    #[error("could not read the count of instructions in {}", path.display())]
+    Count {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
     /// A process could not be bound to a CPU.
     #[error("could not bind a process to a CPU; leave out --placement")]

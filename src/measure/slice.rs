@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::Stretch;
 use super::noise::{Clocks, Foreign};
-use super::probes::{self, BackendCpu, Background, MachineCpu};
+use super::probes::{self, BackendCpu, Background, InstructionCounter, MachineCpu};
 use crate::domain::{Endpoint, Major, Measurement, Microbenchmark};
 use crate::load::{Control, Session, Tally, Until, WireError};
 use crate::sql::{Connection, SqlError};
@@ -55,6 +55,9 @@ pub(super) struct Slice {
     warmup_queries: u64,
     backend: BackendCpu,
     client_cpu_ns: Option<u64>,
+    counter: Option<InstructionCounter>,
+    /// Of all stretches so far: the counter goes on where it stopped.
+    instructions: Option<u64>,
     foreign: Foreign,
 }
 
@@ -78,8 +81,11 @@ impl Slice {
     ) -> Result<Self, SliceError> {
         let buffers_before = probes::buffers(admin)?;
         let session = Session::open(endpoint, microbenchmark, rows, seed)?;
+        let counter = InstructionCounter::open(session.backend_pid());
         Ok(Self {
             session,
+            counter,
+            instructions: None,
             major,
             buffers_before,
             began: None,
@@ -127,7 +133,9 @@ impl Slice {
         let (events, elapsed) = (self.tally.events, self.tally.elapsed);
         let machine = MachineCpu::read();
         let (backend, client) = (BackendCpu::read(pid), probes::client_cpu_ns());
+        let counting = self.counter.as_mut().and_then(InstructionCounter::start);
         self.session.run_into(until, control, &mut self.tally)?;
+        self.instructions = self.counter.as_mut().and_then(InstructionCounter::stop).filter(|_| counting.is_some());
         let client = difference(client, probes::client_cpu_ns());
         let backend = backend.until(BackendCpu::read(pid));
         let stretch =
@@ -153,6 +161,7 @@ impl Slice {
         measurement.backend_voluntary_switches = self.backend.voluntary_switches;
         measurement.backend_involuntary_switches = self.backend.involuntary_switches;
         measurement.client_cpu_ns = self.client_cpu_ns;
+        measurement.instructions = self.instructions;
         if let (Some(before), Some(after)) = (self.buffers_before, buffers) {
             measurement.buffers_hit = after.hit.checked_sub(before.hit);
             measurement.buffers_read = after.read.checked_sub(before.read);

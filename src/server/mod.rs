@@ -5,6 +5,7 @@
 //! parent-death signal when regtrack itself is killed.
 
 mod account;
+mod brake;
 mod cluster;
 mod running;
 
@@ -72,6 +73,21 @@ pub enum ServerError {
         /// Why.
         #[source]
         source: CommandError,
+    },
+    /// The brake could not be compiled.
+    #[error("could not compile the brake that slows a server down (Debian: apt-get install build-essential)")]
+    BrakeCompile {
+        /// Why.
+        #[source]
+        source: CommandError,
+    },
+    /// The loader left the brake out.
+    #[error(
+        "the server (process {pid}) runs without its brake; its data directory's path must have no space and no colon"
+    )]
+    BrakeNotLoaded {
+        /// Its process.
+        pid: u32,
     },
     /// The server program could not be started or watched.
     #[error("could not run the server of PostgreSQL {version} (the program setpriv of util-linux is needed)")]

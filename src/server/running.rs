@@ -1,5 +1,6 @@
 //! A running server: started on loopback with a port of its own, watched, stopped.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};
 
-use super::{Cluster, SUPERUSER, ServerError};
-use crate::domain::{Endpoint, Major, Transport, Version};
+use super::{Cluster, SUPERUSER, ServerError, brake};
+use crate::domain::{Brake, Endpoint, Major, Transport, Version};
 use crate::process::log_tail;
 use crate::sql::{Connection, SqlError};
 
@@ -36,13 +37,17 @@ const SOCKETLESS_SINCE: Major = Major::new(9, 3);
 /// `sun_path` holds 108 bytes; the socket's own name takes part of it.
 const LONGEST_SOCKET_DIR: usize = 85;
 
-/// How a server is made reachable.
+/// How a server is started and made reachable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartOptions {
     /// A fixed port instead of a free one.
     pub port: Option<u16>,
     /// Measure over a Unix-domain socket instead of TCP.
     pub unix_socket: bool,
+    /// A slowdown that is planted in it.
+    pub brake: Option<Brake>,
+    /// A program with its arguments that the server's own program and arguments are appended to, such as valgrind.
+    pub under: Vec<OsString>,
 }
 
 impl StartOptions {
@@ -68,10 +73,14 @@ impl Cluster {
         if let Some(directory) = socket_dir.as_ref().filter(|directory| !directory.exists()) {
             self.account.create_dir(directory)?;
         }
+        let environment = match options.brake {
+            Some(brake) => brake::environment(brake, &self.directory)?.to_vec(),
+            None => Vec::new(),
+        };
         let mut attempt = 1;
         loop {
             let port = options.port.map_or_else(free_port, check_port)?;
-            let child = self.spawn(port, socket_dir.as_deref(), log)?;
+            let child = self.spawn(port, socket_dir.as_deref(), &options.under, &environment, log)?;
             let transport = match &socket_dir {
                 Some(directory) if options.unix_socket => Transport::Unix(directory.clone()),
                 _ => Transport::Tcp,
@@ -80,6 +89,9 @@ impl Cluster {
             let mut server = Server { cluster: None, child, endpoint, log: log.to_owned() };
             match server.wait_until_ready(self.build.version) {
                 Ok(()) => {
+                    if options.brake.is_some() {
+                        brake::check_loaded(server.pid())?;
+                    }
                     server.cluster = Some(self);
                     return Ok(server);
                 }
@@ -93,13 +105,29 @@ impl Cluster {
         }
     }
 
-    fn spawn(&self, port: u16, socket_dir: Option<&Path>, log: &Path) -> Result<Child, ServerError> {
+    fn spawn(
+        &self,
+        port: u16,
+        socket_dir: Option<&Path>,
+        under: &[OsString],
+        environment: &[(&str, String)],
+        log: &Path,
+    ) -> Result<Child, ServerError> {
         let open = || -> std::io::Result<(File, File)> {
             let file = File::options().create(true).append(true).open(log)?;
             Ok((file.try_clone()?, file))
         };
         let (stdout, stderr) = open().map_err(|source| ServerError::Directory { path: log.to_owned(), source })?;
-        let mut command = self.account.command(&self.build.program("postgres"), "INT");
+        let postgres = self.build.program("postgres");
+        let mut command = match under {
+            [] => self.account.command(&postgres, "INT"),
+            [program, arguments @ ..] => {
+                let mut command = self.account.command(Path::new(program), "INT");
+                command.args(arguments).arg(&postgres);
+                command
+            }
+        };
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.arg("-D").arg(&self.directory);
         command.arg("-p").arg(port.to_string());
         command.args(["-c", "listen_addresses=127.0.0.1"]);

@@ -164,6 +164,8 @@ fn cells(rate: f64, group: &str, row: usize, launches: usize) -> Vec<Cell> {
                 buffers_per_query: Some(4.0 + row as f64),
                 switches_per_query: Some(1.002),
                 latency_us_p95: Some(1_150_000.0 / (rate * truth)),
+                instructions_per_query: (target > 3).then_some(46_000.0 + row as f64),
+                relative_instructions: None,
             }
         })
         .collect()
@@ -283,6 +285,7 @@ fn target(index: usize) -> Target {
             fingerprint,
             prefix: "/opt/pg".into(),
         }),
+        brake: None,
         imported: None,
         settings: settings.map(owned).into_iter().collect::<BTreeMap<_, _>>(),
         data_digest: Some("8d2f".repeat(8)),

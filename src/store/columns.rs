@@ -88,6 +88,7 @@ const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
     buffers_read,
     checkpoints,
     autovacuums,
+    instructions,
 ];
 
 const OPTIONAL_REALS: &[Field<Option<f64>>] = fields![published_rate];
@@ -333,7 +334,7 @@ mod tests {
         fn measurement()(
             reals in vec(any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), 7),
             counts in vec(any::<u64>(), 8),
-            optional in vec(option::of(any::<u64>()), 10),
+            optional in vec(option::of(any::<u64>()), 11),
             noise in vec("[a-z %0-9]{1,20}", 0..3),
             published_rate in option::of(0.0..1e9),
             queries_by_second in vec(any::<u32>(), 0..20),
@@ -368,6 +369,7 @@ mod tests {
                 checkpoints: optional[8],
                 autovacuums: optional[9],
                 noise,
+                instructions: optional[10],
                 published_rate,
             }
         }

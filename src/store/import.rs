@@ -274,6 +274,7 @@ fn targets(tables: &[Table]) -> Vec<(&ColumnName, Target)> {
             label,
             version: *version,
             build: None,
+            brake: None,
             imported: Some(ImportedTarget { build: build.clone(), config: config.clone() }),
             settings: std::collections::BTreeMap::new(),
             data_digest: None,

@@ -402,13 +402,14 @@ fn slug(microbenchmark: &str) -> String {
     slug.trim_start_matches('.').to_owned()
 }
 
-/// Keeps one slice of each block, target and microbenchmark.
+/// Keeps one timed and one counting slice of each block, target and microbenchmark.
 fn latest(slices: Vec<SliceRecord>) -> Vec<SliceRecord> {
     let rank =
         |slice: &SliceRecord| (matches!(slice.outcome, Outcome::Measured(_)), slice.started_at, slice.server_start);
-    let mut best: HashMap<(u32, &str, &str), usize> = HashMap::new();
+    let mut best: HashMap<(u32, &str, &str, bool), usize> = HashMap::new();
     for (index, slice) in slices.iter().enumerate() {
-        let kept = best.entry((slice.block, &slice.target.0, &slice.microbenchmark)).or_insert(index);
+        let kept =
+            best.entry((slice.block, &slice.target.0, &slice.microbenchmark, slice.is_counting())).or_insert(index);
         if rank(slice) >= rank(&slices[*kept]) {
             *kept = index;
         }

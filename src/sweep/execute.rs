@@ -297,12 +297,12 @@ impl<'a> CrewWalk<'a, '_> {
 }
 
 impl Execution<'_> {
-    fn label(&self, target: &TargetId) -> String {
+    pub(super) fn label(&self, target: &TargetId) -> String {
         let found = self.manifest.targets.iter().find(|candidate| candidate.id == *target);
         found.map_or_else(|| target.to_string(), |target| target.label.clone())
     }
 
-    fn protocol(&self) -> &crate::domain::Protocol {
+    pub(super) fn protocol(&self) -> &crate::domain::Protocol {
         match &self.manifest.origin {
             crate::domain::Origin::Measured { protocol, .. } => protocol,
             crate::domain::Origin::Imported { .. } => unreachable!("an imported sweep is never executed"),
@@ -318,8 +318,9 @@ impl Execution<'_> {
     }
 
     /// `None` when the target could not be built.
-    fn launch_spec(&self, plan: &LaunchPlan) -> Result<Option<LaunchSpec>, SweepError> {
+    pub(super) fn launch_spec(&self, plan: &LaunchPlan) -> Result<Option<LaunchSpec>, SweepError> {
         let target = self.manifest.targets.iter().find(|target| target.id == plan.target);
+        let brake = target.and_then(|target| target.brake);
         let build = target.and_then(|target| target.build.clone());
         let Some((build, settings)) = build.zip(self.settings.get(&plan.target).cloned()) else { return Ok(None) };
         Ok(Some(LaunchSpec {
@@ -327,6 +328,7 @@ impl Execution<'_> {
             template: self.crew.templates.then(|| self.clusters.join(&self.manifest.id).join(plan.template())),
             log: self.store.log(&self.manifest.id, &plan.name)?,
             build,
+            brake,
             settings,
             init: self.init.clone(),
             suite: Arc::clone(&self.suite),

@@ -5,6 +5,7 @@
 //! [`execute()`] does it. The outside world enters through [`crate::build::Builder`] and
 //! [`crate::measure::Bench`] only.
 
+mod counting;
 mod execute;
 mod plan;
 mod prepare;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
+pub use counting::count;
 pub use execute::{Execution, Walked, execute};
 pub use plan::{Crew, Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan};
 pub use prepare::{Prepared, SweepRequest, WantedPlacement, WantedServer, check_space, prepare};
@@ -208,7 +210,7 @@ pub fn targets(
         let suffix = build.as_ref().map_or("unbuilt", |build| build.key.get(..8).unwrap_or(&build.key));
         let id = TargetId(format!("{}-{suffix}", label.replace([' ', '/'], "-")));
         let settings = BTreeMap::new();
-        targets.push(Target { id, label, version, build, imported: None, settings, data_digest: None });
+        targets.push(Target { id, label, version, build, brake: None, imported: None, settings, data_digest: None });
     }
     match last_error {
         Some(error) if targets.iter().all(|target| target.build.is_none()) => Err(SweepError::NoBuilds(error)),
@@ -325,7 +327,8 @@ fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
 /// What is measured already. A failed slice does not count: the next call tries it again.
 #[must_use]
 pub fn measured(slices: &[SliceRecord]) -> BTreeSet<SliceKey> {
-    let measured = slices.iter().filter(|slice| matches!(slice.outcome, Outcome::Measured(_)));
+    let is_timed = |slice: &&SliceRecord| matches!(slice.outcome, Outcome::Measured(_)) && !slice.is_counting();
+    let measured = slices.iter().filter(is_timed);
     measured
         .map(|slice| SliceKey {
             block: slice.block,

@@ -66,12 +66,13 @@ struct Counter {
 /// A counter column: head, and where its values are.
 type Column = (&'static str, fn(&Cell) -> Option<f64>);
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     ("backend CPU µs/query", |cell| cell.backend_cpu_us_per_query),
     ("client CPU µs/query", |cell| cell.client_cpu_us_per_query),
     ("WAL bytes/query", |cell| cell.wal_bytes_per_query),
     ("buffers/query", |cell| cell.buffers_per_query),
     ("context switches/query", |cell| cell.switches_per_query),
+    ("instructions/query", |cell| cell.instructions_per_query),
     ("p95 event latency µs", |cell| cell.latency_us_p95),
 ];
 

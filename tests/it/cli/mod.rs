@@ -16,7 +16,7 @@ use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 35] = [
+const SNAPSHOTS: [(&str, &[&str]); 36] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-build", &["build", "--help"]),
@@ -24,6 +24,7 @@ const SNAPSHOTS: [(&str, &[&str]); 35] = [
     ("help-report", &["report", "--help"]),
     ("help-import", &["import", "--help"]),
     ("help-parity", &["parity", "--help"]),
+    ("help-selftest", &["selftest", "--help"]),
     ("help-doctor", &["doctor", "--help"]),
     ("help-status", &["status", "--help"]),
     ("help-versions", &["versions", "--help"]),

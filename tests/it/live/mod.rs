@@ -1,7 +1,9 @@
 //! Real servers: prebuilt releases fetched through npm, and a source archive where one is given.
 
 mod faults;
+mod instructions;
 mod parity;
+mod selftest;
 mod source;
 mod statements;
 mod sweep;
