@@ -100,6 +100,11 @@ pub struct Measurement {
     pub buffers_hit: Option<u64>,
     /// Buffers read from the operating system.
     pub buffers_read: Option<u64>,
+    /// Instructions that the backend executed in user space for `queries` queries. A slice that counts
+    /// them is not timed: `seconds` is 0, and it has no rate.
+    pub instructions: Option<u64>,
+    /// What disturbed the slice; empty for a clean one. A noisy slice is left out of all statistics.
+    pub noise: Vec<String>,
     /// Rate as printed in an imported table, in the row's unit. Set for imports only, where nothing
     /// else is known: every other field is zero, empty or absent.
     pub published_rate: Option<f64>,

@@ -348,6 +348,8 @@ mod tests {
                 wal_bytes: optional[5],
                 buffers_hit: optional[6],
                 buffers_read: optional[7],
+                instructions: None,
+                noise: Vec::new(),
                 published_rate,
             }
         }

@@ -238,6 +238,7 @@ pub fn open(
         arguments: arguments.to_vec(),
         origin,
         launches: prepared.launches,
+        stopping: None,
         targets,
         former_targets: Vec::new(),
         base,
