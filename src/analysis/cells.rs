@@ -1,11 +1,13 @@
 //! Slices → cells and their ratios, as queries over one frame.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use polars::prelude::*;
 
-use super::{
-    AnalysisError, Cell, Origin, RateUnit, RelativeQps, ReportRow, SliceRecord, SweepManifest, Verdict, verdict,
-};
-use crate::domain::{Measurement, Outcome, Protocol};
+use super::layout::Layout;
+use super::verdict::{Design, Judged, JudgedRow, judge};
+use super::{AnalysisError, Cell, Origin, RateUnit, RelativeQps, ReportRow, SliceRecord, SweepManifest, Verdict};
+use crate::domain::{Certainty, Measurement, Metric, Outcome, Protocol, RelativeCost, TargetId};
 
 /// Numbers of a launch that a cell averages; each is a column named like the cell's field.
 struct Statistic {
@@ -14,7 +16,7 @@ struct Statistic {
     set: fn(&mut Cell, Option<f64>),
 }
 
-const STATISTICS: [Statistic; 6] = [
+const STATISTICS: [Statistic; 7] = [
     Statistic {
         name: "backend_cpu_us_per_query",
         of: |m| per_query(m, m.backend_cpu_ns).map(|ns| ns / 1e3),
@@ -45,7 +47,21 @@ const STATISTICS: [Statistic; 6] = [
         of: |m| m.published_rate.is_none().then_some(m.latency_us_p95),
         set: |cell, mean| cell.latency_us_p95 = mean,
     },
+    Statistic {
+        name: "instructions_per_query",
+        of: |m| per_query(m, m.instructions),
+        set: |cell, mean| cell.instructions_per_query = mean,
+    },
 ];
+
+/// The column that a metric's comparisons are made from.
+const fn column(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Qps => "rate",
+        Metric::BackendCpu => "backend_cpu_us_per_query",
+        Metric::Instructions => "instructions_per_query",
+    }
+}
 
 fn per_query(measurement: &Measurement, count: Option<u64>) -> Option<f64> {
     per(measurement.queries, count)
@@ -77,43 +93,91 @@ struct Sample<'a> {
     target: u32,
     slice: &'a SliceRecord,
     measurement: &'a Measurement,
-    rate: f64,
+    rate: Option<f64>,
 }
 
-/// Fills the cells of `rows` from the slices, relative to the target at `base`.
+/// Fills the cells of `rows` from the slices, relative to the target at `base`. Returns the layouts of the rates,
+/// which warnings are made from as well.
 pub(super) fn fill(
     rows: &mut [ReportRow],
     manifest: &SweepManifest,
     slices: &[SliceRecord],
     base: usize,
-) -> Result<(), AnalysisError> {
+) -> Result<Vec<Layout>, AnalysisError> {
     let samples = samples(rows, manifest, slices);
     let launches = launches(&samples)?;
     fill_means(rows, &launches)?;
-    let ratios = block_ratios(&launches, base)?;
-    fill_relative(rows, &ratios, base)?;
-    Ok(())
+    let size = (rows.len(), manifest.targets.len());
+    for metric in [Metric::Qps, Metric::BackendCpu, Metric::Instructions] {
+        if let Origin::Imported { .. } = manifest.origin {
+            for (row, target, layout, judged) in judge_printed(&launches, metric, base)? {
+                set(rows, row, target, metric, Some(judged), layout.single_ratio(1));
+            }
+        } else {
+            let layouts = closed_layouts(&launches, metric, size, base, manifest, rows, slices)?;
+            for (row, judged) in judge(&layouts, design(manifest)).iter().enumerate() {
+                for (target, judged) in judged.comparisons.iter().enumerate() {
+                    set(rows, row, target, metric, *judged, layouts[row].single_ratio(target));
+                }
+            }
+        }
+    }
+    fill_base(rows, base);
+    decide_nothing_by_noise(rows, base);
+    Ok(layouts(&launches, Metric::Qps, size, base)?)
 }
 
-/// Places the measured slices; notes the reasons of those that failed.
+/// How far the rows have come, judged by their rates; where nothing was timed, by their instructions.
+pub(super) fn standing(
+    rows: &mut [ReportRow],
+    manifest: &SweepManifest,
+    slices: &[SliceRecord],
+    base: usize,
+    design: Design,
+) -> Result<Vec<JudgedRow>, AnalysisError> {
+    let samples = samples(rows, manifest, slices);
+    let launches = launches(&samples)?;
+    let timed = samples.iter().any(|sample| sample.rate.is_some());
+    let metric = if timed { Metric::Qps } else { Metric::Instructions };
+    let size = (rows.len(), manifest.targets.len());
+    Ok(judge(&closed_layouts(&launches, metric, size, base, manifest, rows, slices)?, design))
+}
+
+fn design(manifest: &SweepManifest) -> Design {
+    manifest.stopping.map_or(Design::Fixed, Design::Sequential)
+}
+
+/// Places the measured slices; notes the reasons of those that failed. Noisy ones are left out where the cell has
+/// clean ones; where it has none they stand in, and the cell says so.
 fn samples<'a>(rows: &mut [ReportRow], manifest: &SweepManifest, slices: &'a [SliceRecord]) -> Vec<Sample<'a>> {
     let protocol = match &manifest.origin {
         Origin::Measured { protocol, .. } => Some(&**protocol),
         Origin::Imported { .. } => None,
     };
-    let mut samples = Vec::new();
+    let (mut samples, mut noisy) = (Vec::new(), Vec::new());
     for slice in slices.iter().filter(|slice| !slice.is_counting()) {
         let row = rows.iter().position(|row| row.name == slice.microbenchmark);
         let target = manifest.targets.iter().position(|target| target.id == slice.target);
         let (Some(row), Some(target)) = (row, target) else { continue };
+        let cell = &mut rows[row].cells[target];
         match &slice.outcome {
-            Outcome::Failed(reason) => rows[row].cells[target].failure = Some(reason.clone()),
+            Outcome::Failed(reason) => cell.failure = Some(reason.clone()),
             Outcome::Measured(measurement) => {
-                let Some(rate) = rate(measurement, rows[row].unit, protocol) else { continue };
-                samples.push(Sample { row: index(row), target: index(target), slice, measurement, rate });
+                if let Some(reason) = measurement.noise.first() {
+                    cell.noisy.get_or_insert_with(|| format!("all of its slices are noisy: {reason}"));
+                }
+                let rate = rate(measurement, rows[row].unit, protocol);
+                let sample = Sample { row: index(row), target: index(target), slice, measurement, rate };
+                if measurement.noise.is_empty() { &mut samples } else { &mut noisy }.push(sample);
             }
         }
     }
+    for sample in &samples {
+        rows[sample.row as usize].cells[sample.target as usize].noisy = None;
+    }
+    samples.extend(
+        noisy.into_iter().filter(|sample| rows[sample.row as usize].cells[sample.target as usize].noisy.is_some()),
+    );
     samples
 }
 
@@ -143,7 +207,7 @@ fn fill_means(rows: &mut [ReportRow], launches: &DataFrame) -> PolarsResult<()> 
     let numbers = || std::iter::once("rate").chain(STATISTICS.iter().map(|statistic| statistic.name));
     let firsts: Vec<Expr> = numbers().map(|name| col(name).first()).collect();
     let mut means: Vec<Expr> = numbers().map(|name| col(name).mean()).collect();
-    means.push(col("rate").alias("rates"));
+    means.push(col("rate").drop_nulls().alias("rates"));
     let cells = launches
         .clone()
         .lazy()
@@ -156,7 +220,7 @@ fn fill_means(rows: &mut [ReportRow], launches: &DataFrame) -> PolarsResult<()> 
     let (rate, rates) = (cells.column("rate")?.f64()?, cells.column("rates")?.list()?);
     for line in 0..cells.height() {
         let Some(cell) = cell(rows, row.get(line), target.get(line)) else { continue };
-        // Another block's measurement is an answer; the failure stays in the warnings.
+        // Another block's measurement is an answer; what went wrong stays in the warnings.
         cell.failure = None;
         cell.rate = rate.get(line);
         cell.launch_rates = numbers_of(rates, line)?;
@@ -167,48 +231,172 @@ fn fill_means(rows: &mut [ReportRow], launches: &DataFrame) -> PolarsResult<()> 
     Ok(())
 }
 
-/// The ratios to the base inside each block, as a list per row and target in block order. A pair of
-/// launches that was printed in several imported tables counts once.
-fn block_ratios(launches: &DataFrame, base: usize) -> PolarsResult<DataFrame> {
-    let positive = launches.clone().lazy().filter(col("rate").gt(lit(0.0)));
-    let bases = positive.clone().filter(col("target").eq(lit(index(base)))).select([
+/// Row, target, block and value of a metric, in that order; more is better, and costs are turned over.
+fn values(launches: &DataFrame, metric: Metric) -> PolarsResult<DataFrame> {
+    let value = if metric.is_cost() { lit(1.0) / col(column(metric)) } else { col(column(metric)) };
+    launches
+        .clone()
+        .lazy()
+        .filter(col(column(metric)).gt(lit(0.0)))
+        .select([col("row"), col("target"), col("block"), col("launch"), value.alias("value")])
+        .collect()
+}
+
+/// One layout per row, of rows × targets.
+fn layouts(
+    launches: &DataFrame,
+    metric: Metric,
+    (rows, targets): (usize, usize),
+    base: usize,
+) -> PolarsResult<Vec<Layout>> {
+    let in_order = SortMultipleOptions::default().with_maintain_order(true);
+    let blocks = values(launches, metric)?
+        .lazy()
+        .sort(["row", "block"], in_order)
+        .group_by_stable([col("row"), col("block")])
+        .agg([col("target"), col("value")])
+        .collect()?;
+    let (row, block) = (blocks.column("row")?.u32()?, blocks.column("block")?.u32()?);
+    let (target, value) = (blocks.column("target")?.list()?, blocks.column("value")?.list()?);
+    let mut layouts = vec![Layout::new(targets, base); rows];
+    for line in 0..blocks.height() {
+        let (Some(row), Some(block)) = (row.get(line), block.get(line)) else { continue };
+        let mut in_block = vec![None; targets];
+        if let Some(places) = target.get_as_series(line) {
+            for (place, value) in places.u32()?.iter().flatten().zip(numbers_of(value, line)?) {
+                in_block[place as usize] = Some(value);
+            }
+        }
+        layouts[row as usize].push(block, in_block);
+    }
+    Ok(layouts)
+}
+
+/// Layouts that know which blocks are over.
+fn closed_layouts(
+    launches: &DataFrame,
+    metric: Metric,
+    size: (usize, usize),
+    base: usize,
+    manifest: &SweepManifest,
+    rows: &[ReportRow],
+    slices: &[SliceRecord],
+) -> PolarsResult<Vec<Layout>> {
+    let mut layouts = layouts(launches, metric, size, base)?;
+    let wanted = |slice: &&SliceRecord| manifest.targets.iter().any(|target| target.id == slice.target);
+    let mut records: BTreeMap<&str, BTreeMap<u32, BTreeSet<&TargetId>>> = BTreeMap::new();
+    for slice in slices.iter().filter(wanted) {
+        let row = records.entry(slice.microbenchmark.as_str()).or_default();
+        row.entry(slice.block).or_default().insert(&slice.target);
+    }
+    for (row, layout) in rows.iter().zip(&mut layouts) {
+        layout.close(records.get(row.name.as_str()).map_or(0, last_closed));
+    }
+    Ok(layouts)
+}
+
+/// The last block that no slice will be added to. All earlier ones are over when a block has begun; the latest is
+/// when it has everything that the one before it has, failures too.
+fn last_closed(blocks: &BTreeMap<u32, BTreeSet<&TargetId>>) -> u32 {
+    let mut latest = blocks.iter().rev();
+    let Some((block, targets)) = latest.next() else { return 0 };
+    match latest.next() {
+        Some((_, before)) if !before.is_subset(targets) => block - 1,
+        _ => *block,
+    }
+}
+
+/// Judges an imported sweep. Each pair of printed launches counts once, in however many tables it stands, and there
+/// is no noise that columns printed at different times would share: pairs are judged each by itself.
+fn judge_printed(
+    launches: &DataFrame,
+    metric: Metric,
+    base: usize,
+) -> PolarsResult<Vec<(usize, usize, Layout, Judged)>> {
+    let values = values(launches, metric)?;
+    let bases = values.clone().lazy().filter(col("target").eq(lit(index(base)))).select([
         col("row"),
         col("block"),
-        col("rate").alias("base_rate"),
+        col("value").alias("base_value"),
         col("launch").alias("base_launch"),
     ]);
     let keys = [col("row"), col("block")];
     let in_order = SortMultipleOptions::default().with_maintain_order(true);
-    positive
+    let pairs = values
+        .lazy()
+        .filter(col("target").neq(lit(index(base))))
         .join(bases, &keys, &keys, JoinArgs::new(JoinType::Inner))
-        .with_column((col("rate") / col("base_rate")).alias("ratio"))
         .sort(["row", "target", "block"], in_order)
         .group_by_stable([col("row"), col("target"), col("launch"), col("base_launch")])
-        .agg([col("ratio").first()])
+        .agg([col("value").first(), col("base_value").first()])
         .group_by_stable([col("row"), col("target")])
-        .agg([col("ratio")])
-        .collect()
+        .agg([col("value"), col("base_value")])
+        .collect()?;
+    let (row, target) = (pairs.column("row")?.u32()?, pairs.column("target")?.u32()?);
+    let (value, base_value) = (pairs.column("value")?.list()?, pairs.column("base_value")?.list()?);
+    let (mut places, mut layouts) = (Vec::new(), Vec::new());
+    for line in 0..pairs.height() {
+        let (Some(row), Some(target)) = (row.get(line), target.get(line)) else { continue };
+        let mut layout = Layout::new(2, 0);
+        for ((number, value), base) in (1..).zip(numbers_of(value, line)?).zip(numbers_of(base_value, line)?) {
+            layout.push(number, vec![Some(base), Some(value)]);
+        }
+        places.push((row as usize, target as usize));
+        layouts.push(layout);
+    }
+    let judged = judge(&layouts, Design::Fixed).into_iter().filter_map(|row| row.comparisons[1]);
+    Ok(places
+        .into_iter()
+        .zip(layouts)
+        .zip(judged)
+        .map(|(((row, target), layout), judged)| (row, target, layout, judged))
+        .collect())
 }
 
-fn fill_relative(rows: &mut [ReportRow], ratios: &DataFrame, base: usize) -> PolarsResult<()> {
-    let (row, target) = (ratios.column("row")?.u32()?, ratios.column("target")?.u32()?);
-    let lists = ratios.column("ratio")?.list()?;
-    let lists: Vec<Vec<f64>> = (0..ratios.height()).map(|line| numbers_of(lists, line)).collect::<Result<_, _>>()?;
-    // The verdicts on one target are one family: those rows that can have a verdict at all.
-    let family = |of: Option<u32>| {
-        lists.iter().enumerate().filter(|(line, list)| target.get(*line) == of && list.len() > 1).count()
-    };
-    for (line, list) in lists.iter().enumerate() {
-        let (row, target) = (row.get(line), target.get(line));
-        let Some(cell) = cell(rows, row, target) else { continue };
-        cell.relative = Some(if target == Some(index(base)) {
-            // By definition, not by measurement.
-            RelativeQps { ratio: 1.0, interval: None, verdict: Verdict::Same }
-        } else {
-            verdict::relative(list, family(target))
-        });
+/// Puts an answer into its cell; `single` is the ratio where it needs no logarithms.
+fn set(rows: &mut [ReportRow], row: usize, target: usize, metric: Metric, judged: Option<Judged>, single: Option<f64>) {
+    let (Some(judged), Some(row)) = (judged, rows.get_mut(row)) else { return };
+    let cell = &mut row.cells[target];
+    let (verdict, certainty) = (judged.verdict, judged.certainty);
+    let ratio = single.unwrap_or_else(|| judged.log.exp());
+    let interval = judged.interval.map(|(low, high)| (low.exp(), high.exp()));
+    if metric == Metric::Qps {
+        cell.relative = Some(RelativeQps { ratio, interval, verdict, certainty });
+        return;
     }
-    Ok(())
+    // What costs less is better: values were turned over.
+    let interval = interval.map(|(low, high)| (1.0 / high, 1.0 / low));
+    let cost = Some(RelativeCost { cost_ratio: 1.0 / ratio, interval, verdict, certainty });
+    match metric {
+        Metric::Instructions => cell.instructions_cost = cost,
+        Metric::BackendCpu | Metric::Qps => cell.cpu_cost = cost,
+    }
+}
+
+/// A ratio of which one side has noisy slices only is shown, and is no answer.
+fn decide_nothing_by_noise(rows: &mut [ReportRow], base: usize) {
+    for row in rows {
+        let is_base_noisy = row.cells[base].noisy.is_some();
+        let others = row.cells.iter_mut().enumerate().filter(|(index, _)| *index != base).map(|(_, cell)| cell);
+        for cell in others.filter(|cell| is_base_noisy || cell.noisy.is_some()) {
+            if let Some(relative) = &mut cell.relative {
+                (relative.verdict, relative.certainty) = (Verdict::Inconclusive, Certainty::default());
+            }
+            if let Some(cost) = &mut cell.cpu_cost {
+                (cost.verdict, cost.certainty) = (Verdict::Inconclusive, Certainty::default());
+            }
+        }
+    }
+}
+
+/// The base relative to itself: by definition, not by measurement.
+fn fill_base(rows: &mut [ReportRow], base: usize) {
+    let (interval, verdict, certainty) = (None, Verdict::Same, Certainty::default());
+    for cell in rows.iter_mut().map(|row| &mut row.cells[base]) {
+        if cell.rate.is_some_and(|rate| rate > 0.0) {
+            cell.relative = Some(RelativeQps { ratio: 1.0, interval, verdict, certainty });
+        }
+    }
 }
 
 fn cell(rows: &mut [ReportRow], row: Option<u32>, target: Option<u32>) -> Option<&mut Cell> {

@@ -1,13 +1,17 @@
 //! From slices to answers: slices → cells → relative QPS → group summaries and verdicts.
 //!
 //! Pure functions. A ratio is taken inside a block only, where both releases ran under the same
-//! conditions; the blocks' ratios are then combined.
+//! conditions; the blocks' ratios are then combined. [`judge`] is the core: numbers in, answers out.
 
 mod cells;
 mod instructions;
+mod layout;
+mod looks;
 mod parity;
+mod progress;
 mod ratios;
 mod selftest;
+mod shifts;
 mod summary;
 mod verdict;
 mod warnings;
@@ -15,15 +19,19 @@ mod warnings;
 use serde::Serialize;
 
 use crate::domain::{
-    Cell, Group, GroupSummary, Major, Microbenchmark, Minor, Origin, RateUnit, RelativeInstructions, RelativeQps,
-    Report, ReportRow, SliceRecord, SweepManifest, Target, TargetId, TargetSummary, Verdict, Version, base_name,
+    Cell, Certainty, Group, GroupSummary, LaunchesWanted, Major, Microbenchmark, Minor, Origin, RateUnit, RelativeCost,
+    RelativeInstructions, RelativeQps, Report, ReportRow, SliceRecord, Stopping, SweepManifest, Target, TargetId,
+    TargetSummary, Verdict, Version, base_name,
 };
 
 pub use instructions::INSTRUCTIONS_THRESHOLD;
+pub use layout::{Difference, ErrorOfDifference, Layout};
 pub use parity::{BACKEND_CPU_BOUND, Parity, Rates, Ratio, parity};
+pub use progress::{RowProgress, RowState, progress};
 pub use selftest::{Cost, CostTest, POWER, SWEEP_COMPARISONS, SelfTest, Share, Trial, self_test, tried};
+pub use shifts::{Drift, Shift, common_shift, drift};
 pub use summary::two_decimals;
-pub use verdict::{CONFIDENCE, THRESHOLD};
+pub use verdict::{CONFIDENCE, CONFIRMATION, Design, FAMILY_ERROR, Judged, JudgedRow, THRESHOLD, judge};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +104,14 @@ pub struct ComparedMicrobenchmark {
     pub verdict: Option<Verdict>,
     /// 95 % interval of the ratio, from two common blocks on.
     pub interval: Option<(f64, f64)>,
+    /// How sure the answer is.
+    pub certainty: Option<Certainty>,
+    /// The answer in words: its size, its bound, or what would give one.
+    pub words: Option<String>,
+    /// CPU time of the backend per query, relative to the base; above 1 is dearer.
+    pub cpu_cost: Option<RelativeCost>,
+    /// Instructions of the backend per query, relative to the base; above 1 is dearer.
+    pub instructions_cost: Option<RelativeCost>,
 }
 
 /// The report of a sweep relative to `base`, one of its targets.
@@ -105,31 +121,30 @@ pub fn report(
     catalogue: &Catalogue<'_>,
     base: &TargetId,
 ) -> Result<Report, AnalysisError> {
-    let position = manifest.targets.iter().position(|target| target.id == *base);
-    let base = position.ok_or_else(|| unknown(manifest, manifest.targets.iter(), &base.0))?;
-    let mut rows = empty_rows(manifest, slices, catalogue);
-    let unplaced = unplaced(&rows);
-    rows.retain(|row| !row.group.is_empty());
-    cells::fill(&mut rows, manifest, slices, base)?;
+    let base = position(manifest, base)?;
+    let (mut rows, unplaced) = placed_rows(manifest, slices, catalogue);
+    let layouts = cells::fill(&mut rows, manifest, slices, base)?;
     instructions::fill(&mut rows, manifest, slices, base);
+    let mut report = of_rows(manifest, rows, base, catalogue);
+    report.warnings = unplaced;
+    report.warnings.extend(warnings::of(&report, slices, catalogue.newest));
+    report.warnings.extend(warnings::shifts(&report, &layouts));
+    Ok(report)
+}
+
+/// A report of filled rows, without warnings.
+fn of_rows(manifest: &SweepManifest, rows: Vec<ReportRow>, base: usize, catalogue: &Catalogue<'_>) -> Report {
     let summaries = manifest.targets.iter().enumerate().map(|(index, target)| TargetSummary {
         target: target.id.clone(),
         groups: summary::groups(catalogue.groups, &rows, index),
     });
     let summaries = summaries.collect();
-    let mut report = Report {
-        manifest: manifest.clone(),
-        base,
-        groups: catalogue.groups.to_vec(),
-        rows,
-        summaries,
-        warnings: unplaced,
-    };
-    report.warnings.extend(warnings::of(&report, slices, catalogue.newest));
-    Ok(report)
+    let groups = catalogue.groups.to_vec();
+    Report { manifest: manifest.clone(), base, groups, rows, summaries, warnings: Vec::new() }
 }
 
-/// Two targets of a sweep, also such as an earlier call measured. Warnings are about these two only.
+/// Two targets of a sweep, also such as an earlier call measured. The answers are those of a report on all targets;
+/// warnings are about these two only.
 pub fn compare(
     manifest: &SweepManifest,
     slices: &[SliceRecord],
@@ -146,6 +161,7 @@ pub fn compare(
         return Err(unknown(manifest, targets(manifest), &base.0));
     }
     let mut report = report(&pair, slices, catalogue, base)?;
+    take_answers(&mut report, manifest, slices, catalogue, base)?;
     let microbenchmarks = report.rows.iter().map(|row| {
         let (base, cell) = (&row.cells[report.base], &row.cells[index]);
         ComparedMicrobenchmark {
@@ -157,6 +173,10 @@ pub fn compare(
             unit: row.unit,
             verdict: cell.relative.map(|relative| relative.verdict),
             interval: cell.relative.and_then(|relative| relative.interval),
+            certainty: cell.relative.map(|relative| relative.certainty),
+            words: cell.relative.map(|relative| relative.words()),
+            cpu_cost: cell.cpu_cost,
+            instructions_cost: cell.instructions_cost,
         }
     });
     Ok(Comparison {
@@ -166,6 +186,29 @@ pub fn compare(
         groups: report.summaries.swap_remove(index).groups,
         warnings: report.warnings,
     })
+}
+
+/// Replaces what `report` says about its pair of targets by what all targets together say.
+fn take_answers(
+    report: &mut Report,
+    manifest: &SweepManifest,
+    slices: &[SliceRecord],
+    catalogue: &Catalogue<'_>,
+    base: &TargetId,
+) -> Result<(), AnalysisError> {
+    let mut all = manifest.clone();
+    let pair = &report.manifest.targets;
+    all.targets.extend(pair.iter().filter(|one| manifest.targets.iter().all(|target| target.id != one.id)).cloned());
+    let (mut rows, _) = placed_rows(&all, slices, catalogue);
+    cells::fill(&mut rows, &all, slices, position(&all, base)?)?;
+    for (index, target) in report.manifest.targets.iter().enumerate() {
+        let from = position(&all, &target.id)?;
+        for row in &mut report.rows {
+            let answers = rows.iter().find(|answers| answers.name == row.name);
+            row.cells[index] = answers.map(|answers| answers.cells[from].clone()).unwrap_or_default();
+        }
+    }
+    Ok(())
 }
 
 /// Finds a target by id, by label, by version, or by major (its newest version in the sweep). Targets
@@ -195,6 +238,12 @@ pub fn find_target<'a>(manifest: &'a SweepManifest, name: &str) -> Result<&'a Ta
             Err(AnalysisError::AmbiguousTarget { name: name.to_owned(), candidates })
         }
     }
+}
+
+/// Where a target of the last call stands.
+fn position(manifest: &SweepManifest, id: &TargetId) -> Result<usize, AnalysisError> {
+    let position = manifest.targets.iter().position(|target| target.id == *id);
+    position.ok_or_else(|| unknown(manifest, manifest.targets.iter(), &id.0))
 }
 
 fn targets(manifest: &SweepManifest) -> impl Iterator<Item = &Target> {
@@ -234,6 +283,18 @@ fn empty_row(name: &str, targets: usize, catalogue: &Catalogue<'_>) -> ReportRow
         definition: definition.cloned(),
         cells: vec![Cell::default(); targets],
     }
+}
+
+/// The rows that belong to a group, and a word about those that do not.
+fn placed_rows(
+    manifest: &SweepManifest,
+    slices: &[SliceRecord],
+    catalogue: &Catalogue<'_>,
+) -> (Vec<ReportRow>, Vec<String>) {
+    let mut rows = empty_rows(manifest, slices, catalogue);
+    let unplaced = unplaced(&rows);
+    rows.retain(|row| !row.group.is_empty());
+    (rows, unplaced)
 }
 
 fn unplaced(rows: &[ReportRow]) -> Vec<String> {
@@ -322,6 +383,7 @@ mod tests {
             arguments: Vec::new(),
             origin: Origin::Measured { profile: "quick".to_owned(), protocol: Box::new(protocol) },
             launches: 1,
+            stopping: None,
             targets: versions.iter().map(|version| target(version)).collect(),
             former_targets: Vec::new(),
             base: target(versions[0]).id,
@@ -413,6 +475,79 @@ mod tests {
         let cell = &report_of(&manifest(&["16.4"]), &slices, "16.4").rows[1].cells[0];
         assert_eq!((cell.backend_cpu_us_per_query, cell.buffers_per_query), (Some(5.0), Some(3.0)));
         assert_eq!((cell.latency_us_p95, cell.wal_bytes_per_query), (Some(8.0), None));
+    }
+
+    #[test]
+    fn costs_are_the_other_way_round() {
+        let costs = |block, version: &str, cpu, instructions| {
+            let (backend_cpu_ns, instructions) = (Some(cpu), Some(instructions));
+            // Counted, not timed: there is no rate.
+            let seconds = 0.0;
+            let measurement =
+                Measurement { seconds, queries: 100, backend_cpu_ns, instructions, ..Measurement::default() };
+            slice(block, version, POINT, measurement)
+        };
+        let slices = [
+            costs(1, "16.4", 1000, 50_000),
+            costs(1, "17.2", 1100, 50_000),
+            costs(2, "16.4", 2000, 50_000),
+            costs(2, "17.2", 2200, 50_001),
+        ];
+        let report = report_of(&manifest(&["16.4", "17.2"]), &slices, "16.4");
+        let cell = &report.rows[1].cells[1];
+        assert_eq!((cell.rate, cell.relative, cell.instructions_per_query), (None, None, Some(500.005)));
+        let cpu = cell.cpu_cost.unwrap();
+        assert!((cpu.cost_ratio - 1.1).abs() < 1e-12 && cpu.verdict == Verdict::Regressed, "{cpu:?}");
+        assert_eq!(cpu.words(), "dearer by 10.0 %, not confirmed");
+        let instructions = cell.instructions_cost.unwrap();
+        let (low, high) = instructions.interval.unwrap();
+        assert!(low < instructions.cost_ratio && instructions.cost_ratio < high, "{instructions:?}");
+        assert_eq!(
+            (instructions.verdict, instructions.words().as_str()),
+            (Verdict::Same, "no change larger than 0.1 %")
+        );
+        assert!(report.warnings.iter().any(|warning| warning.contains("2 of 4 cells are not measured yet")));
+    }
+
+    #[test]
+    fn noisy_slices_count_for_nothing_and_are_counted() {
+        let noisy = |block, version, reasons: &[&str]| {
+            let noise = reasons.iter().map(|reason| (*reason).to_owned()).collect();
+            slice(block, version, POINT, Measurement { seconds: 1.0, queries: 1, noise, ..Measurement::default() })
+        };
+        let slices = [
+            qps(1, "16.4", 1000),
+            noisy(1, "17.2", &["the backend waited for a CPU"]),
+            noisy(2, "16.4", &["the clock changed", "the backend waited for a CPU"]),
+            noisy(2, "17.2", &["the backend waited for a CPU"]),
+        ];
+        let report = report_of(&manifest(&["16.4", "17.2"]), &slices, "16.4");
+        let [base, cell] = &report.rows[1].cells[..] else { panic!("two targets") };
+        assert_eq!((base.rate, base.noisy.as_deref(), base.launch_rates.len()), (Some(500.0), None, 1));
+        assert_eq!((cell.rate, cell.failure.as_deref()), (Some(1.0), None), "there is nothing else to show");
+        let relative = cell.relative.unwrap();
+        assert_eq!((relative.verdict, relative.certainty), (Verdict::Inconclusive, Certainty::default()));
+        assert_eq!(cell.noisy.as_deref(), Some("all of its slices are noisy: the backend waited for a CPU"));
+        let expected = "3 of 4 slices are noisy: the backend waited for a CPU. They are left out where a cell has \
+            others; 1 cells have none, and decide nothing.";
+        assert!(report.warnings.iter().any(|warning| warning == expected), "{:?}", report.warnings);
+        assert!(report.warnings.iter().any(|warning| warning.contains("2 of 4 cells are not measured yet")));
+    }
+
+    #[test]
+    fn a_comparison_answers_as_the_report_on_all_targets_does() {
+        let (manifest, mut slices) = (manifest(&["15.1", "16.4", "17.2"]), Vec::new());
+        for (block, [a, b, c]) in (1..).zip([[1000, 1100, 1203], [1010, 1101, 1199], [990, 1105, 1210]]) {
+            slices.extend([qps(block, "15.1", a), qps(block, "16.4", b), qps(block, "17.2", c)]);
+        }
+        let report = report_of(&manifest, &slices, "16.4");
+        let groups = groups();
+        let catalogue = Catalogue { microbenchmarks: &[], groups: &groups, newest: &[] };
+        let compared = compare(&manifest, &slices, &catalogue, &target("16.4").id, &target("17.2").id).unwrap();
+        let row = compared.microbenchmarks.iter().find(|row| row.name == POINT).unwrap();
+        let relative = report.rows[1].cells[2].relative.unwrap();
+        assert_eq!((row.interval, row.certainty), (relative.interval, Some(relative.certainty)));
+        assert_eq!(row.words, Some(relative.words()));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::layout::Layout;
+use super::shifts::{self, Drift, Shift};
 use super::{Minor, Origin, RateUnit, Report, SliceRecord, Target, Version};
 use crate::domain::{Outcome, Protocol};
 
@@ -44,7 +46,79 @@ pub(super) fn of(report: &Report, slices: &[SliceRecord], newest: &[Version]) ->
         }
     }
     warnings.extend(failures(report, slices));
+    warnings.extend(noisy(report, slices));
     warnings
+}
+
+/// What moved all microbenchmarks alike: a target's build or environment, or the machine under the base.
+pub(super) fn shifts(report: &Report, layouts: &[Layout]) -> Vec<String> {
+    if let Origin::Imported { .. } = report.manifest.origin {
+        return Vec::new();
+    }
+    let targets = &report.manifest.targets;
+    let base = &targets[report.base].label;
+    let others = (0..targets.len()).filter(|target| *target != report.base);
+    let mut warnings: Vec<String> = others
+        .filter_map(|target| {
+            let shift = shifts::common_shift(layouts, target, targets.len() - 1)?;
+            Some(format!(
+                "Nearly all microbenchmarks of {} differ from {base} by about the same, {}: that is what another \
+                 build or environment does, rather than a change of one statement.",
+                targets[target].label,
+                size(&shift)
+            ))
+        })
+        .collect();
+    warnings.extend(shifts::drift(layouts).map(|drift| {
+        let (shift, how) = match drift {
+            Drift::Trend(shift) => (shift, "from the first block to the last".to_owned()),
+            Drift::Step(shift, block) => (shift, format!("at once from block {block} on")),
+        };
+        format!(
+            "The machine was not the same throughout: the rates of the base, {base}, changed by {} {how}. Ratios inside \
+             blocks allow for that, rates do not.",
+            size(&shift)
+        )
+    }));
+    warnings
+}
+
+/// `+2.1 % [1.8, 2.4]`
+fn size(shift: &Shift) -> String {
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let (low, high) = shift.interval;
+    format!("{:+.1} % [{:+.1}, {:+.1}]", percent(shift.ratio), percent(low), percent(high))
+}
+
+/// Slices that something disturbed, with the most frequent reason.
+fn noisy(report: &Report, slices: &[SliceRecord]) -> Option<String> {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut count, mut measured) = (0, 0);
+    for slice in slices {
+        if !report.manifest.targets.iter().any(|target| target.id == slice.target) {
+            continue;
+        }
+        let Some(measurement) = slice.outcome.measurement() else { continue };
+        measured += 1;
+        count += usize::from(!measurement.noise.is_empty());
+        for reason in &measurement.noise {
+            *reasons.entry(without_numbers(reason)).or_default() += 1;
+        }
+    }
+    let (reason, times) = reasons.into_iter().max_by_key(|(_, times)| *times)?;
+    let most = if times == count { String::new() } else { format!("mostly, {times} times, ") };
+    let cells = report.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.noisy.is_some()).count();
+    let rest = match cells {
+        0 => "They are left out of all statistics".to_owned(),
+        cells => format!("They are left out where a cell has others; {cells} cells have none, and decide nothing"),
+    };
+    Some(format!("{count} of {measured} slices are noisy: {most}{reason}. {rest}."))
+}
+
+/// So that one reason with many sizes is one.
+fn without_numbers(reason: &str) -> String {
+    let words = reason.split(' ').map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Slices that are too short to mean anything.
@@ -123,7 +197,7 @@ fn outdated(targets: &[Target], newest: &[Version]) -> Option<String> {
 /// Cells that were asked for and are not there yet.
 fn missing(report: &Report) -> Option<String> {
     let cells = || report.rows.iter().flat_map(|row| &row.cells);
-    let missing = cells().filter(|cell| cell.rate.is_none() && cell.failure.is_none()).count();
+    let missing = cells().filter(|cell| !cell.is_measured() && cell.failure.is_none() && cell.noisy.is_none()).count();
     (missing > 0)
         .then(|| format!("The sweep is not complete: {missing} of {} cells are not measured yet.", cells().count()))
 }

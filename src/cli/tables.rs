@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, LineStyle, Table as TextTable, TableStyle};
 use serde_json::{Value, json};
 
 use crate::analysis::{Comparison, two_decimals};
-use crate::domain::{GroupSummary, RateUnit, Report, Verdict};
+use crate::domain::{Certainty, GroupSummary, RateUnit, RelativeCost, Report, Verdict};
 
 /// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -211,7 +211,7 @@ fn comparison_table(comparison: &Comparison) -> Table {
         cells.push(ratio_text(row.relative_qps));
         if judged {
             cells.push(row.interval.map_or_else(|| NONE.to_owned(), interval_text));
-            cells.push(row.verdict.map_or(NONE, verdict_word).to_owned());
+            cells.push(row.words.clone().unwrap_or_else(|| NONE.to_owned()));
         }
         table.rows.push(cells);
     }
@@ -226,6 +226,26 @@ fn matrix(report: &Report, labels: &[&str]) -> Table {
         table.rows.push(std::iter::once(row.name.clone()).chain(ratios).collect());
     }
     table
+}
+
+/// Columns of what stands behind a verdict, and of the costs per query relative to the base (above 1 is dearer).
+const EVIDENCE: [&str; 5] =
+    ["confirmed", "largest_change", "launches_wanted", "backend_cpu_cost_ratio", "instructions_cost_ratio"];
+
+/// Their values.
+fn evidence(
+    certainty: Option<Certainty>,
+    cpu: Option<RelativeCost>,
+    instructions: Option<RelativeCost>,
+) -> [String; EVIDENCE.len()] {
+    let wanted = certainty.and_then(|certainty| certainty.wanted);
+    [
+        certainty.map(|certainty| certainty.confirmed.to_string()).unwrap_or_default(),
+        full(certainty.and_then(|certainty| certainty.bound)),
+        wanted.map(|wanted| wanted.more.to_string()).unwrap_or_default(),
+        full(cpu.map(|cost| cost.cost_ratio)),
+        full(instructions.map(|cost| cost.cost_ratio)),
+    ]
 }
 
 fn comparison_rows(comparison: &Comparison) -> Table {
@@ -243,7 +263,10 @@ fn comparison_rows(comparison: &Comparison) -> Table {
             "interval_low",
             "interval_high",
             "verdict",
-        ],
+        ]
+        .into_iter()
+        .chain(EVIDENCE)
+        .collect::<Vec<_>>(),
     );
     for row in &comparison.microbenchmarks {
         let mut cells = vec![row.name.clone(), row.group.clone(), unit_word(row.unit).to_owned()];
@@ -251,6 +274,7 @@ fn comparison_rows(comparison: &Comparison) -> Table {
         cells.extend([row.base_qps, row.target_qps, row.relative_qps].map(full));
         cells.extend([row.interval.map(|(low, _)| low), row.interval.map(|(_, high)| high)].map(full));
         cells.push(row.verdict.map_or("", verdict_word).to_owned());
+        cells.extend(evidence(row.certainty, row.cpu_cost, row.instructions_cost));
         table.rows.push(cells);
     }
     table
@@ -272,7 +296,10 @@ fn report_rows(report: &Report) -> Table {
             "interval_high",
             "verdict",
             "failure",
-        ],
+        ]
+        .into_iter()
+        .chain(EVIDENCE)
+        .collect::<Vec<_>>(),
     );
     let base = &report.manifest.targets[report.base].label;
     for row in &report.rows {
@@ -283,7 +310,12 @@ fn report_rows(report: &Report) -> Table {
             cells.extend([cell.rate, cell.relative.map(|relative| relative.ratio)].map(full));
             cells.extend([interval.map(|(low, _)| low), interval.map(|(_, high)| high)].map(full));
             cells.push(cell.relative.map_or("", |relative| verdict_word(relative.verdict)).to_owned());
-            cells.push(cell.failure.clone().unwrap_or_default());
+            cells.push(cell.failure.clone().or_else(|| cell.noisy.clone()).unwrap_or_default());
+            cells.extend(evidence(
+                cell.relative.map(|relative| relative.certainty),
+                cell.cpu_cost,
+                cell.instructions_cost,
+            ));
             table.rows.push(cells);
         }
     }
@@ -305,7 +337,12 @@ fn report_json(report: &Report) -> Value {
                 "relative_qps": cell.relative.map(|relative| relative.ratio),
                 "interval": cell.relative.and_then(|relative| relative.interval),
                 "verdict": cell.relative.map(|relative| relative.verdict),
+                "certainty": cell.relative.map(|relative| relative.certainty),
+                "words": cell.relative.filter(|_| index != report.base).map(|relative| relative.words()),
                 "failure": cell.failure,
+                "noisy": cell.noisy,
+                "cpu_cost": cell.cpu_cost,
+                "instructions_cost": cell.instructions_cost,
                 "backend_cpu_us_per_query": cell.backend_cpu_us_per_query,
                 "client_cpu_us_per_query": cell.client_cpu_us_per_query,
                 "wal_bytes_per_query": cell.wal_bytes_per_query,
@@ -413,6 +450,10 @@ mod tests {
             unit,
             verdict: judged.map(|(_, verdict)| verdict),
             interval: judged.map(|(interval, _)| interval),
+            certainty: judged.map(|_| Certainty::default()),
+            words: judged.map(|_| "faster by 22.0 %, not confirmed".to_owned()),
+            cpu_cost: None,
+            instructions_cost: None,
         };
         let scan = Some(((1.19, 1.2424), Verdict::Improved));
         Comparison {
@@ -445,11 +486,11 @@ group    count   min   max   avg  median  stdev
 -----------------------------------------------
 range-2      1  1.20  1.22  1.22    1.22      –
 
-microbenchmark      group    9.0.23  18.0 x10b  relative   95 % interval   verdict
-----------------------------------------------------------------------------------
-read-only_range=10  range-2   21378      21272      1.00               –         –
-scan_range=100      range-2   1.310      1.593      1.22  1.190 .. 1.242  improved
-delete_range=100    range-2     145          –         –               –         –
+microbenchmark      group    9.0.23  18.0 x10b  relative   95 % interval                          verdict
+---------------------------------------------------------------------------------------------------------
+read-only_range=10  range-2   21378      21272      1.00               –                                –
+scan_range=100      range-2   1.310      1.593      1.22  1.190 .. 1.242  faster by 22.0 %, not confirmed
+delete_range=100    range-2     145          –         –               –                                –
 
 note: Mind \"this\", please.
 ";
@@ -463,7 +504,9 @@ note: Mind \"this\", please.
         assert!(text.starts_with("## 18.0 x10b relative to 9.0.23"), "{text}");
         assert!(text.contains("\n| group | count | min |"), "{text}");
         assert!(text.contains("\n|---|---:|---:|---:|---:|---:|---:|\n"), "{text}");
-        assert!(text.contains("\n| scan_range=100 | range-2 | 1.310 | 1.593 | 1.22 | 1.190 .. 1.242 | improved |\n"));
+        assert!(text.contains(
+            "\n| scan_range=100 | range-2 | 1.310 | 1.593 | 1.22 | 1.190 .. 1.242 | faster by 22.0 %, not confirmed |\n"
+        ));
         assert!(text.ends_with("\n- Mind \"this\", please.\n"), "{text}");
     }
 
@@ -482,7 +525,7 @@ note: Mind \"this\", please.
         let text = comparison(&compared, Format::Csv);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
-            lines[1], "read-only_range=10,range-2,qps,9.0.23,\"18.0, \"\"b\"\"\",21378.4,21271.508,0.995,,,",
+            lines[1], "read-only_range=10,range-2,qps,9.0.23,\"18.0, \"\"b\"\"\",21378.4,21271.508,0.995,,,,,,,,",
             "{text}"
         );
         assert_eq!(lines.len(), 4);
@@ -497,7 +540,7 @@ note: Mind \"this\", please.
         assert_eq!(keys(&value["groups"][0]), "group count min max avg median stdev");
         assert_eq!(
             keys(&value["microbenchmarks"][0]),
-            "name group base_qps target_qps relative_qps unit verdict interval"
+            "name group base_qps target_qps relative_qps unit verdict interval certainty words cpu_cost instructions_cost"
         );
         assert_eq!(value["microbenchmarks"][0]["relative_qps"], json!(0.995));
         assert_eq!(value["microbenchmarks"][1]["verdict"], json!("improved"));

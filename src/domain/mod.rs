@@ -23,11 +23,14 @@ pub use fixup::{Edit, Fixup, TreeKind};
 pub use parity::{ClientRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
-pub use report::{Cell, GroupSummary, RelativeInstructions, RelativeQps, Report, ReportRow, TargetSummary, Verdict};
+pub use report::{
+    Cell, Certainty, GroupSummary, LaunchesWanted, Metric, RelativeCost, RelativeInstructions, RelativeQps, Report,
+    ReportRow, TargetSummary, Verdict,
+};
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{
     Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,
 };
-pub use sweep::{ImportedTarget, Origin, Protocol, SweepManifest, Target, TargetId};
+pub use sweep::{ImportedTarget, Origin, Protocol, Stopping, SweepManifest, Target, TargetId};
 pub use variant::{BuildSystem, Feature, Need, Variant, VariantName};
 pub use version::{Major, Minor, ParseVersionError, Version};

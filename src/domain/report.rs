@@ -45,8 +45,14 @@ pub struct Cell {
     pub launch_rates: Vec<f64>,
     /// Why there is no rate, if a slice failed.
     pub failure: Option<String>,
+    /// Why its rate decides nothing: all of its slices are noisy.
+    pub noisy: Option<String>,
     /// Rate relative to the base; `None` where either side is missing.
     pub relative: Option<RelativeQps>,
+    /// CPU time of the backend per query relative to the base.
+    pub cpu_cost: Option<RelativeCost>,
+    /// Instructions of the backend per query relative to the base.
+    pub instructions_cost: Option<RelativeCost>,
     /// CPU microseconds of the backend per query.
     pub backend_cpu_us_per_query: Option<f64>,
     /// CPU microseconds of the client per query.
@@ -75,6 +81,34 @@ pub struct RelativeInstructions {
     pub changed: Option<bool>,
 }
 
+impl Cell {
+    /// Whether anything is known about it: a rate, or what its queries cost.
+    #[must_use]
+    pub const fn is_measured(&self) -> bool {
+        self.rate.is_some() || self.instructions_per_query.is_some()
+    }
+}
+
+/// What a comparison with the base is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Queries per second: more is better.
+    Qps,
+    /// CPU time of the backend per query: less is better.
+    BackendCpu,
+    /// Instructions of the backend per query: less is better.
+    Instructions,
+}
+
+impl Metric {
+    /// Whether a larger value is a worse one.
+    #[must_use]
+    pub const fn is_cost(self) -> bool {
+        !matches!(self, Self::Qps)
+    }
+}
+
 /// QPS(target) / QPS(base); above 1 is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RelativeQps {
@@ -84,6 +118,123 @@ pub struct RelativeQps {
     pub interval: Option<(f64, f64)>,
     /// The answer.
     pub verdict: Verdict,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// cost(target) / cost(base) per query: **above 1 is dearer**, the other way round than [`RelativeQps`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RelativeCost {
+    /// Geometric mean of the ratios inside each block.
+    pub cost_ratio: f64,
+    /// 95 % interval; `None` with fewer than two common blocks.
+    pub interval: Option<(f64, f64)>,
+    /// The answer: `Improved` is cheaper, `Regressed` is dearer.
+    pub verdict: Verdict,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// What stands behind a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Certainty {
+    /// Whether launches later than those that showed the change show it alone.
+    pub confirmed: bool,
+    /// Whether a look showed a change that fresh launches have not confirmed yet; the verdict is
+    /// `Inconclusive` until they do.
+    pub flagged: bool,
+    /// The largest change that the interval leaves possible, as a share of the base: 0.012 is 1.2 %.
+    pub bound: Option<f64>,
+    /// What would decide an open case.
+    pub wanted: Option<LaunchesWanted>,
+}
+
+/// Launches that would decide.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LaunchesWanted {
+    /// How many more per target.
+    pub more: u32,
+    /// The change that they would find if it is there, as a share of the base.
+    pub settles: f64,
+}
+
+impl RelativeQps {
+    /// The answer in words, without the interval: `slower by 3.1 %`, `no change larger than 1.2 %`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        words(self.ratio, self.verdict, &self.certainty, ["faster", "slower"])
+    }
+}
+
+impl RelativeCost {
+    /// The answer in words, without the interval: `dearer by 3.1 %`, `no change larger than 1.2 %`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        words(self.cost_ratio, self.verdict, &self.certainty, ["dearer", "cheaper"])
+    }
+}
+
+/// `above` and `below` say what a ratio above and below 1 means.
+fn words(ratio: f64, verdict: Verdict, certainty: &Certainty, [above, below]: [&str; 2]) -> String {
+    let direction = if ratio > 1.0 { above } else { below };
+    let change = format!("{direction} by {}", percent((ratio - 1.0).abs()));
+    match verdict {
+        Verdict::Improved | Verdict::Regressed if certainty.confirmed => change,
+        Verdict::Improved | Verdict::Regressed => format!("{change}, not confirmed"),
+        Verdict::Same => certainty
+            .bound
+            .map_or_else(|| "no change".to_owned(), |bound| format!("no change larger than {}", at_most(bound))),
+        Verdict::Inconclusive if certainty.flagged => format!("perhaps {change}; fresh launches have to confirm it"),
+        Verdict::Inconclusive => match (certainty.wanted, certainty.bound) {
+            (Some(LaunchesWanted { more, settles }), _) => {
+                let noun = if more == 1 { "launch" } else { "launches" };
+                format!("cannot tell yet; about {more} more {noun} would settle {} %", settles * 100.0)
+            }
+            (None, Some(bound)) => format!("cannot tell; no change larger than {}", at_most(bound)),
+            (None, None) => "cannot tell yet".to_owned(),
+        },
+    }
+}
+
+/// A bound in percent; never rounded down, so that it stays one.
+fn at_most(share: f64) -> String {
+    percent((share * 1000.0).ceil() / 1000.0)
+}
+
+/// A share of the base in percent with one decimal.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relative(ratio: f64, verdict: Verdict, certainty: Certainty) -> RelativeQps {
+        RelativeQps { ratio, interval: None, verdict, certainty }
+    }
+
+    #[test]
+    fn answers_have_a_size_a_bound_or_a_way_on() {
+        let confirmed = Certainty { confirmed: true, ..Certainty::default() };
+        let bound = Certainty { bound: Some(0.0112), ..Certainty::default() };
+        let flagged = Certainty { flagged: true, ..Certainty::default() };
+        let wanted = |more| Certainty { wanted: Some(LaunchesWanted { more, settles: 0.02 }), ..Certainty::default() };
+        for (ratio, verdict, certainty, words) in [
+            (0.969, Verdict::Regressed, confirmed, "slower by 3.1 %"),
+            (1.25, Verdict::Improved, Certainty::default(), "faster by 25.0 %, not confirmed"),
+            (1.001, Verdict::Same, bound, "no change larger than 1.2 %"),
+            (0.97, Verdict::Inconclusive, flagged, "perhaps slower by 3.0 %; fresh launches have to confirm it"),
+            (0.97, Verdict::Inconclusive, wanted(9), "cannot tell yet; about 9 more launches would settle 2 %"),
+            (0.97, Verdict::Inconclusive, wanted(1), "cannot tell yet; about 1 more launch would settle 2 %"),
+            (0.99, Verdict::Inconclusive, bound, "cannot tell; no change larger than 1.2 %"),
+            (0.97, Verdict::Inconclusive, Certainty::default(), "cannot tell yet"),
+        ] {
+            assert_eq!(relative(ratio, verdict, certainty).words(), words);
+        }
+        let cost = RelativeCost { cost_ratio: 1.04, interval: None, verdict: Verdict::Regressed, certainty: confirmed };
+        assert_eq!(cost.words(), "dearer by 4.0 %");
+    }
 }
 
 /// The three-way answer, and the honest fourth.

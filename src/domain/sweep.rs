@@ -142,6 +142,19 @@ pub enum Origin {
     },
 }
 
+/// When a sweep that looks at its results while it runs may stop. Stored with the sweep, because its report
+/// has to know how often it may have been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stopping {
+    /// A ratio that is known to within this share either way is known well enough: 0.01 is 1 %.
+    pub precision: f64,
+    /// Chance with which a change of the threshold plus `precision` is to be found; launches that are
+    /// still wanted are counted for it.
+    pub power: f64,
+    /// Launches per target after which nothing more is measured.
+    pub max_launches: u32,
+}
+
 /// Describes one sweep in a results directory. Rewritten atomically; slices are never rewritten.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepManifest {
@@ -164,6 +177,9 @@ pub struct SweepManifest {
     pub origin: Origin,
     /// Launches wanted per target (blocks).
     pub launches: u32,
+    /// When rows stop before that; absent where the number of launches is fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
     /// Targets wanted, oldest release first. Targets of an earlier call that are no longer wanted
     /// move to `former_targets`.
     pub targets: Vec<Target>,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    Build, BuildFingerprint, Cell, Clock, Finding, FindingStatus, Group, GroupSummary, HostFingerprint, ImportedTarget,
-    Microbenchmark, Origin, Param, Protocol, Provenance, RateUnit, RelativeQps, Report, ReportRow, Statement,
-    SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
+    Build, BuildFingerprint, Cell, Certainty, Clock, Finding, FindingStatus, Group, GroupSummary, HostFingerprint,
+    ImportedTarget, Microbenchmark, Origin, Param, Protocol, Provenance, RateUnit, RelativeQps, Report, ReportRow,
+    Statement, SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
 };
 
 /// A label that would run as a script if it were not escaped.
@@ -157,7 +157,13 @@ fn cells(rate: f64, group: &str, row: usize, launches: usize) -> Vec<Cell> {
                 rate: Some(launch_rates.iter().sum::<f64>() / launches as f64),
                 launch_rates,
                 failure: None,
-                relative: Some(RelativeQps { ratio: truth, interval, verdict: verdict(interval) }),
+                noisy: None,
+                relative: Some(RelativeQps {
+                    ratio: truth,
+                    interval,
+                    verdict: verdict(interval),
+                    certainty: certainty(interval),
+                }),
                 backend_cpu_us_per_query: Some(830_000.0 / (rate * truth)),
                 client_cpu_us_per_query: Some(160_000.0 / (rate * truth)),
                 wal_bytes_per_query: (target > 3).then_some(if group == "writes" { 412.6 } else { 0.4 }),
@@ -166,9 +172,16 @@ fn cells(rate: f64, group: &str, row: usize, launches: usize) -> Vec<Cell> {
                 latency_us_p95: Some(1_150_000.0 / (rate * truth)),
                 instructions_per_query: (target > 3).then_some(46_000.0 + row as f64),
                 relative_instructions: None,
+                cpu_cost: None,
+                instructions_cost: None,
             }
         })
         .collect()
+}
+
+fn certainty(interval: Option<(f64, f64)>) -> Certainty {
+    let bound = interval.map(|(low, high)| (1.0 - low).abs().max((high - 1.0).abs()));
+    Certainty { confirmed: true, bound, ..Certainty::default() }
 }
 
 fn verdict(interval: Option<(f64, f64)>) -> Verdict {
@@ -321,6 +334,7 @@ fn manifest(launches: usize) -> SweepManifest {
         arguments: Vec::new(),
         origin: Origin::Measured { profile: "standard".to_owned(), protocol: Box::new(protocol) },
         launches: u32::try_from(launches).unwrap(),
+        stopping: None,
         targets: (0..VERSIONS.len()).map(target).collect(),
         former_targets: vec![],
         base: id(0),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tera::Value;
 
 use super::{Download, SiteError, format, slug};
-use crate::domain::{Cell, Origin, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target, Verdict};
+use crate::domain::{Cell, Origin, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
 
 /// A report with the names of its pages.
 pub(super) struct Site<'a> {
@@ -186,28 +186,22 @@ pub(super) fn interval(relative: Option<RelativeQps>) -> String {
     )
 }
 
-/// The verdict in plain words.
-pub(super) const fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Improved => "faster",
-        Verdict::Regressed => "slower",
-        Verdict::Same => "no change",
-        Verdict::Inconclusive => "cannot tell",
-    }
-}
-
 /// The verdict of a cell against the base; the base itself has none.
-pub(super) fn cell_verdict(site: &Site, target: usize, relative: Option<RelativeQps>) -> &'static str {
+pub(super) fn cell_verdict(site: &Site, target: usize, relative: Option<RelativeQps>) -> String {
     if target == site.report.base {
-        "base"
+        "base".to_owned()
     } else {
-        relative.map_or(format::NONE, |relative| verdict(relative.verdict))
+        relative.map_or_else(|| format::NONE.to_owned(), |relative| relative.words())
     }
 }
 
 /// Why a cell has no rate.
 pub(super) fn gap(cell: &Cell) -> String {
-    cell.failure.as_ref().map_or_else(|| "not measured".to_owned(), |reason| format!("failed: {reason}"))
+    match (&cell.failure, &cell.noisy) {
+        (Some(reason), _) => format!("failed: {reason}"),
+        (None, Some(noisy)) => noisy.clone(),
+        (None, None) => "not measured".to_owned(),
+    }
 }
 
 /// Ratio of a cell to another release's cell of the same row. Where both have a ratio to the base,
@@ -291,6 +285,7 @@ pub(super) fn by_group(report: &Report) -> Vec<(String, String, Vec<usize>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Certainty, Verdict};
 
     #[test]
     fn colours_follow_the_number_that_is_shown() {
@@ -315,7 +310,10 @@ mod tests {
 
     #[test]
     fn a_quotient_prefers_ratios_over_rates() {
-        let relative = |ratio| Some(RelativeQps { ratio, interval: None, verdict: Verdict::Inconclusive });
+        let relative = |ratio| {
+            let (verdict, certainty) = (Verdict::Inconclusive, Certainty::default());
+            Some(RelativeQps { ratio, interval: None, verdict, certainty })
+        };
         let a = Cell { rate: Some(100.0), relative: relative(0.9), ..Cell::default() };
         let b = Cell { rate: Some(50.0), relative: relative(1.0), ..Cell::default() };
         assert_eq!(quotient(&a, &b), Some(0.9));

@@ -223,6 +223,7 @@ fn add_sweep(store: &Store, tables: &Tables) -> Result<SweepManifest, StoreError
         arguments: Vec::new(),
         origin: Origin::Imported { files: names.clone() },
         launches: u32::try_from(tables.len()).unwrap_or(u32::MAX),
+        stopping: None,
         base: targets[0].id.clone(),
         targets,
         former_targets: Vec::new(),

@@ -474,6 +474,7 @@ mod tests {
             arguments: vec![],
             origin: Origin::Imported { files: vec![] },
             launches: 1,
+            stopping: None,
             targets: vec![],
             former_targets: vec![],
             base: TargetId("9.0.23-0".to_owned()),

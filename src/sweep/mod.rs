@@ -244,6 +244,7 @@ pub fn open(
         arguments: arguments.to_vec(),
         origin,
         launches: prepared.launches,
+        stopping: None,
         targets,
         former_targets: Vec::new(),
         base,

@@ -49,7 +49,7 @@ struct Row {
     rate_value: Option<f64>,
     ratio: Ratio,
     interval: String,
-    verdict: &'static str,
+    verdict: String,
     launches: usize,
     is_base: bool,
     /// Why there is no rate.

@@ -236,7 +236,7 @@ fn against_base(site: &Site, newest: usize) -> Comparison {
             ratio: Ratio::new(Some(relative.ratio)),
             interval: view::interval(Some(relative)),
             grounds: if relative.interval.is_some() {
-                view::verdict(relative.verdict).to_owned()
+                relative.words()
             } else {
                 evidence(&row.cells[newest], &row.cells[base])
             },
@@ -418,7 +418,7 @@ fn heat_map(site: &Site) -> HeatMap {
 fn heat_note(site: &Site, target: usize, cell: &Cell) -> String {
     match view::relative(site, target, cell) {
         Some(relative) if relative.interval.is_some() => {
-            format!("{}, 95 % interval {}", view::verdict(relative.verdict), view::interval(Some(relative)))
+            format!("{}, 95 % interval {}", relative.words(), view::interval(Some(relative)))
         }
         Some(_) => String::new(),
         None if cell.rate.is_some() => "the base has no rate here".to_owned(),

@@ -52,7 +52,7 @@ struct Row {
     unit: Option<&'static str>,
     ratio: Ratio,
     interval: String,
-    verdict: &'static str,
+    verdict: String,
     against_previous: Ratio,
     gap: Option<String>,
 }

@@ -4,6 +4,8 @@
 mod failures;
 mod growth;
 mod interruption;
+mod noise;
+mod nulls;
 mod order;
 mod turns;
 mod verdicts;
