@@ -111,7 +111,8 @@ pub fn report(
     let unplaced = unplaced(&rows);
     rows.retain(|row| !row.group.is_empty());
     cells::fill(&mut rows, manifest, slices, base)?;
-    instructions::fill(&mut rows, manifest, slices, base);
+    let targets: Vec<&TargetId> = manifest.targets.iter().map(|target| &target.id).collect();
+    instructions::fill(&mut rows, &targets, slices, base);
     let summaries = manifest.targets.iter().enumerate().map(|(index, target)| TargetSummary {
         target: target.id.clone(),
         groups: summary::groups(catalogue.groups, &rows, index),
