@@ -14,11 +14,10 @@ use regtrack::sweep::{self, SweepRequest, profile};
 use super::{Place, build};
 use crate::common::must_run;
 
-const BENCHES: [&str; 4] =
-    ["point-query.pre_range=100", "range-notcovered-si.pre_range=100", "update-index_range=100", "insert_range=100"];
+const BENCHES: [&str; 3] = ["point-query.pre_range=100", "update-index_range=100", "insert_range=100"];
 
 /// Largest difference of two counts of one server, as a share.
-const REPEATABILITY: f64 = 0.001;
+const REPEATABILITY: f64 = 0.003;
 
 /// Rounds of the planted loop per message.
 const LOOPS: u64 = 1000;
@@ -28,7 +27,7 @@ type Counts = BTreeMap<String, f64>;
 
 fn spec(place: &Place, build: &Build, brake: Option<Brake>) -> LaunchSpec {
     let request = SweepRequest {
-        rows: Some(3000),
+        rows: Some(1000),
         benches: BENCHES.iter().map(|name| (*name).to_owned()).collect(),
         ..SweepRequest::new("18".parse().unwrap(), profile::find("smoke").unwrap())
     };
@@ -75,7 +74,7 @@ fn equal_servers_count_alike_and_a_planted_loop_is_found() {
     let first = count(&place, &build, None, &BENCHES);
     assert_eq!(first.keys().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(BENCHES));
     // Those that are not wanted, but write, run all the same: the last one meets the same table.
-    let again = count(&place, &build, None, &[BENCHES[0], BENCHES[3]]);
+    let again = count(&place, &build, None, &[BENCHES[0], BENCHES[2]]);
     assert_eq!(again.len(), 2);
     for (name, count) in &again {
         let ratio = count / first[name];
