@@ -20,7 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use host::{fingerprint, memory_mib};
-pub use instructions::{MOST_ROWS as MOST_ROWS_COUNTED, Receiver, check_counting, count_instructions};
+pub use instructions::{Receiver, check_counting, count_instructions};
 pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;
 pub use parity::{Clients, ParityBench, ParitySpec};

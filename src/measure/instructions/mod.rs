@@ -23,7 +23,7 @@ use crate::server::{Account, Cluster, Server, StartOptions};
 use crate::sql::Connection;
 
 /// Most rows of the table; a sweep with fewer has its own number.
-pub const MOST_ROWS: u64 = 10_000;
+const MOST_ROWS: u64 = 10_000;
 
 /// Below the data directory, so that it goes when that goes.
 const COUNTS_DIR: &str = "regtrack_counts";

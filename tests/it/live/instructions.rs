@@ -5,13 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use regtrack::catalog::versions::Catalogue;
-use regtrack::domain::{Brake, Build};
+use regtrack::domain::{Brake, Build, SliceRecord};
 use regtrack::load::Control;
 use regtrack::measure::{self, LaunchSpec, MeasureError};
 use regtrack::server::Account;
 use regtrack::sweep::{self, SweepRequest, profile};
 
-use super::{Place, build};
+use super::{Place, build, text};
 use crate::common::must_run;
 
 const BENCHES: [&str; 3] = ["point-query.pre_range=100", "update-index_range=100", "insert_range=100"];
@@ -87,4 +87,45 @@ fn equal_servers_count_alike_and_a_planted_loop_is_found() {
         let tolerance = 100.0 + REPEATABILITY * first[name];
         assert!((found - planted).abs() < tolerance, "{name}: {found} instructions more, planted {planted}");
     }
+}
+
+#[test]
+fn a_sweep_counts_what_is_not_counted_yet() {
+    const TEST: &str = "a_sweep_counts_what_is_not_counted_yet";
+    if let Err(error @ MeasureError::Valgrind { .. }) = measure::check_counting() {
+        return must_run(TEST, &error.to_string());
+    }
+    let Some(place) = Place::for_test(TEST) else { return };
+    let sweep = |more: &[&str]| {
+        let mut arguments = vec!["sweep", "18", "--source", "prebuilt", "--profile", "smoke", "--rows", "1000"];
+        arguments.extend(["--bench", "point-query.pre*", "--bench", "scan*"]);
+        arguments.extend(more);
+        let output = place.run(&arguments);
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    let said = sweep(&[]);
+    assert!(said.contains("2 slices measured, 0 failed") && !said.contains("instructions per query"), "{said}");
+    let said = sweep(&["--instructions"]);
+    assert!(said.contains("2 slices measured, 0 failed") && said.contains("instructions per query"), "{said}");
+    let said = sweep(&["--instructions"]);
+    assert!(said.contains("0 slices measured, 0 failed"), "{said}");
+    assert_eq!(place.status(), (2, 0, 0));
+
+    let (_, slices) = place.results();
+    let counted: Vec<&SliceRecord> = slices.iter().filter(|slice| slice.is_counting()).collect();
+    assert_eq!((slices.len(), counted.len()), (4, 2));
+    for slice in counted {
+        let measurement = slice.outcome.measurement().unwrap();
+        assert!(measurement.instructions.unwrap() / measurement.queries > 10_000, "{measurement:?}");
+        assert!(measurement.seconds == 0.0, "{measurement:?}");
+    }
+    let output = place.run(&["report", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cell = &report["microbenchmarks"][0]["cells"][0];
+    assert!(
+        cell["instructions_per_query"].as_f64().unwrap() > 10_000.0 && cell["qps"].as_f64().unwrap() > 0.0,
+        "{cell}"
+    );
+    place.assert_no_servers();
 }
