@@ -305,6 +305,8 @@ mod tests {
             load_warmup_seconds: 0.0,
             scan_once: true,
             postwrite_rest_seconds: 0.0,
+            stretch_seconds: 0.0,
+            placement: None,
             config: "default".to_owned(),
             config_hash: String::new(),
             data_checksums: false,
@@ -325,6 +327,7 @@ mod tests {
             former_targets: Vec::new(),
             base: target(versions[0]).id,
             host: None,
+            placement: None,
             doctor: Vec::new(),
         }
     }

@@ -14,7 +14,9 @@ use super::servers::{self, ServerArgs, watch_signals};
 use super::{Failure, Global, tables};
 use crate::build::{self, BuildError, Builder as _, Builds, Progress, Proof, Request};
 use crate::catalog::versions::Catalogue;
-use crate::domain::{Bound, Build, BuildFingerprint, Major, Release, ReleaseRange, Source, Term, VariantName, Version};
+use crate::domain::{
+    Bound, Build, BuildFingerprint, Major, Placement, Release, ReleaseRange, Source, Term, VariantName, Version,
+};
 use crate::load::Control;
 use crate::measure::{self, LaunchSpec, LiveBench};
 use crate::process;
@@ -166,7 +168,7 @@ impl<'a> Work<'a> {
         watch_signals(&stop)?;
         let control = Arc::new(Control { stop, ..Control::default() });
         let start = StartOptions::default();
-        let bench = LiveBench { account: account.clone(), start, control };
+        let bench = LiveBench { account: account.clone(), start, control, placement: Placement::Free };
         Ok(Self { args, catalogue, prepared, account, bench, printer })
     }
 
@@ -239,7 +241,7 @@ impl<'a> Work<'a> {
             Ok(build) => {
                 let printer = self.printer;
                 let mut say = |note: &str| printer.say(&format!("note: {note}"));
-                prove(&build, &self.prepared, builder, &mut self.bench, &mut say).map(Some)
+                prove(&build, &self.prepared, builder, &self.bench, &mut say).map(Some)
             }
         };
         match proved {
@@ -309,7 +311,7 @@ fn prove(
     build: &Build,
     prepared: &Prepared,
     builder: &Builds,
-    bench: &mut LiveBench,
+    bench: &LiveBench,
     say: &mut dyn FnMut(&str),
 ) -> anyhow::Result<f64> {
     // A commit may be of a major that the set has no file for yet: then the newest serves.
@@ -318,6 +320,7 @@ fn prove(
     let stamp = format!("{} {}\n", prepared.protocol.suite_hash, prepared.protocol.config_hash);
     let spec = |directory: &Path, log: &Path| LaunchSpec {
         directory: directory.join("launch"),
+        template: None,
         log: log.to_owned(),
         build: build.clone(),
         brake: None,

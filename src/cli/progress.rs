@@ -115,15 +115,16 @@ impl Display {
                     self.line(&line);
                 }
             }
-            Event::SliceStarted { microbenchmark, seconds, .. } => {
+            Event::SliceStarted { targets, microbenchmark, seconds } => {
                 self.control.queries_last_second.store(0, Ordering::Relaxed);
                 let seconds = seconds.map_or_else(|| "once".to_owned(), |seconds| format!("{seconds} s"));
-                self.slice = format!("{microbenchmark} ({seconds})");
+                let turns = if targets.len() > 1 { format!("{} × ", targets.len()) } else { String::new() };
+                self.slice = format!("{microbenchmark} ({turns}{seconds})");
             }
-            Event::SliceDone { rate, unit } => {
+            Event::SliceDone { target, microbenchmark, rate, unit } => {
                 self.count();
                 if self.printer.is_verbose() {
-                    let line = format!("  {} {}", self.slice, rate_text(rate, unit));
+                    let line = format!("  {microbenchmark} {target} {}", rate_text(rate, unit));
                     self.line(&line);
                 }
             }

@@ -25,7 +25,7 @@ use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
 use crate::server::{Account, StartOptions};
 use crate::store::Store;
-use crate::sweep::{self, Execution, Prepared, SweepError, SweepRequest, Walked, profile};
+use crate::sweep::{self, Crew, Execution, Prepared, SweepError, SweepRequest, Walked, profile};
 
 /// Short events of one statement, reads and writes.
 const BENCHES: [&str; 4] = [
@@ -198,10 +198,12 @@ fn measure_all(
     let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
     let measured = sweep::measured(&stored);
     let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &measured);
-    let estimate = plan.estimate(&prepared.suite, &prepared.protocol).duration;
+    let crew = Crew::fitting(&prepared.protocol, prepared.launches, prepared.memory_mib);
+    let estimate = plan.estimate(&prepared.suite, &prepared.protocol, crew).duration;
     let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, Arc::clone(&control));
-    let mut bench =
-        LiveBench { account: account.clone(), start: StartOptions::default(), control: Arc::clone(&control) };
+    let placement = prepared.protocol.placement.unwrap_or_default();
+    let start = StartOptions::default();
+    let bench = LiveBench { account: account.clone(), start, control: Arc::clone(&control), placement };
     let mut execution = Execution {
         store: &store,
         manifest,
@@ -209,10 +211,11 @@ fn measure_all(
         settings,
         init: prepared.init_options(),
         clusters: directory.path().to_owned(),
+        crew,
         events: &mut |event| progress.event(event),
     };
     let begin = Instant::now();
-    let mut walked = sweep::execute(&plan, &mut bench, &mut execution).map_err(failure)?;
+    let mut walked = sweep::execute(&plan, &bench, &mut execution).map_err(failure)?;
     let slices = u32::try_from(walked.measured).ok().filter(|slices| *slices > 0);
     let slice_time = slices.map(|slices| begin.elapsed() / slices);
     if args.instructions {

@@ -16,15 +16,17 @@ use super::servers::{self, ServerArgs, absolute, watch_signals};
 use super::{Cli, Command, Failure, Global, doctor, tables};
 use crate::build::{Builder as _, Builds, Choice};
 use crate::catalog;
-use crate::domain::{Finding, ReleaseRange, SweepManifest, Target, TargetId};
+use crate::domain::{Finding, Placement, Protocol, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
-use crate::measure::{self, LiveBench, MachineLock};
+use crate::measure::{self, LaunchSpec, LiveBench, MachineLock, PlacementNoise};
 use crate::process;
 use crate::server::{Account, DEFAULT_PORT, ServerError, StartOptions};
 use crate::site;
 use crate::store::{Store, StoreError, StoreLock};
 use crate::sweep::profile::{self, PROFILES, Profile};
-use crate::sweep::{self, Estimate, Execution, Prepared, SweepError, SweepRequest, WantedServer};
+use crate::sweep::{
+    self, Crew, Estimate, Execution, LaunchPlan, Prepared, SweepError, SweepRequest, WantedPlacement, WantedServer,
+};
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
 pub(super) const SMOKE: &str = "smoke";
@@ -76,6 +78,12 @@ pub(super) struct SweepArgs {
     /// Connect by tcp (as sysbench does) or unix
     #[arg(long, value_parser = ["tcp", "unix"], default_value = "tcp", requires = "range")]
     transport: String,
+    /// Seconds of the turns in which a block's servers are measured together; 0 measures one after the other
+    #[arg(long, value_parser = parse_warmup, value_name = "SECONDS", requires = "range")]
+    stretch: Option<f64>,
+    /// CPUs of client and servers: same-cpu, split, free, or auto for whichever is the least noisy
+    #[arg(long, value_parser = parse_placement, value_name = "PLACEMENT", requires = "range")]
+    placement: Option<WantedPlacement>,
     /// Port for the servers [default: a free one]
     #[arg(long, value_parser = parse_port, requires = "range")]
     port: Option<u16>,
@@ -193,6 +201,8 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
         suite: args.suite.clone(),
         base: args.base.clone(),
         unix_socket: args.transport == "unix",
+        stretch_seconds: args.stretch,
+        placement: args.placement,
     }
 }
 
@@ -204,7 +214,11 @@ fn start_options(args: &SweepArgs) -> StartOptions {
 pub(super) fn estimate(prepared: &Prepared) -> Estimate {
     let targets: Vec<TargetId> = prepared.wanted.iter().map(|server| TargetId(server.label())).collect();
     let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &BTreeSet::new());
-    plan.estimate(&prepared.suite, &prepared.protocol)
+    plan.estimate(&prepared.suite, &prepared.protocol, crew(prepared))
+}
+
+fn crew(prepared: &Prepared) -> Crew {
+    Crew::fitting(&prepared.protocol, prepared.launches, prepared.memory_mib)
 }
 
 fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, account: &Account) -> String {
@@ -327,7 +341,7 @@ fn measure_all(
     show_fingerprints(printer, &targets);
 
     let host = measure::fingerprint(&place.clusters);
-    let manifest = sweep::open(&place.store, prepared, targets, host, doctor, arguments, args.fresh)?;
+    let mut manifest = sweep::open(&place.store, prepared, targets, host, doctor, arguments, args.fresh)?;
     let wanted_base = &manifest.targets[prepared.base];
     if let Some(base) = manifest.targets.iter().find(|target| target.id == manifest.base && target.id != wanted_base.id)
     {
@@ -342,12 +356,21 @@ fn measure_all(
         printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
     }
     let clusters = place.clusters.join(&manifest.id);
-    let planned: BTreeSet<&str> = plan.launches.iter().map(|launch| launch.name.as_str()).collect();
+    let mut planned: BTreeSet<String> = plan.launches.iter().map(|launch| launch.name.clone()).collect();
+    planned.extend(plan.launches.iter().map(LaunchPlan::template));
     measure::remove_stale(&clusters, &planned)?;
     let settings = render_settings(prepared, &manifest)?;
-    let estimate = plan.estimate(&prepared.suite, &prepared.protocol).duration;
+    let crew = crew(prepared);
+    let estimate = plan.estimate(&prepared.suite, &prepared.protocol, crew).duration;
+    let mut bench =
+        LiveBench { account: account.clone(), start: start_options(args), control, placement: Placement::Free };
+    if manifest.placement.is_none() && !plan.launches.is_empty() {
+        manifest.placement = Some(calibrate(&bench, prepared, &manifest, &settings, place, printer)?);
+        place.store.write_manifest(&manifest)?;
+    }
+    bench.placement = manifest.placement.unwrap_or_default();
+    let control = Arc::clone(&bench.control);
     let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, Arc::clone(&control));
-    let mut bench = LiveBench { account: account.clone(), start: start_options(args), control: Arc::clone(&control) };
     let mut execution = Execution {
         store: &place.store,
         manifest,
@@ -355,9 +378,10 @@ fn measure_all(
         settings,
         init: prepared.init_options(),
         clusters: place.clusters.clone(),
+        crew,
         events: &mut |event| progress.event(event),
     };
-    let mut walked = sweep::execute(&plan, &mut bench, &mut execution).map_err(failure)?;
+    let mut walked = sweep::execute(&plan, &bench, &mut execution).map_err(failure)?;
     if args.instructions {
         let counted = sweep::count(&mut execution, &slices, account, &control).map_err(failure)?;
         walked.measured += counted.measured;
@@ -365,6 +389,45 @@ fn measure_all(
     }
     measure::remove_stale(&clusters, &BTreeSet::new())?;
     Ok(walked)
+}
+
+/// Finds out under which placement the base's point queries scatter least.
+fn calibrate(
+    bench: &LiveBench,
+    prepared: &Prepared,
+    manifest: &SweepManifest,
+    settings: &BTreeMap<TargetId, String>,
+    place: &Place,
+    printer: Printer,
+) -> Result<Placement, Failure> {
+    /// Enough for point queries, and loaded at once.
+    const ROWS: u64 = 20_000;
+    let base = manifest.targets.iter().find(|target| target.id == manifest.base);
+    let Some(base) = base.and_then(|base| base.build.clone()) else { return Ok(Placement::default()) };
+    let name = "calibration";
+    let spec = LaunchSpec {
+        directory: place.clusters.join(&manifest.id).join(name),
+        template: None,
+        log: place.store.log(&manifest.id, name)?,
+        build: base,
+        brake: None,
+        settings: settings.get(&manifest.base).cloned().unwrap_or_default(),
+        init: prepared.init_options(),
+        suite: Arc::clone(&prepared.suite),
+        protocol: Protocol {
+            rows: ROWS.min(prepared.protocol.rows),
+            load_warmup_seconds: 0.0,
+            postwrite_rest_seconds: 0.0,
+            ..prepared.protocol.clone()
+        },
+        seed: 0,
+    };
+    let noises = bench.calibrate(&spec).map_err(|error| failure(error.into()))?;
+    let words =
+        |noise: &PlacementNoise| format!("{} {:.0} QPS ± {:.1} %", noise.placement, noise.rate, 100.0 * noise.noise);
+    let list: Vec<String> = noises.iter().map(words).collect();
+    printer.say(&format!("  placement by point queries, least noisy first: {}", list.join(", ")));
+    Ok(noises.first().map_or_else(Placement::default, |noise| noise.placement))
 }
 
 fn failure(error: SweepError) -> Failure {
@@ -426,6 +489,13 @@ pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
 
 fn parse_warmup(text: &str) -> Result<f64, String> {
     if text == "0" { Ok(0.0) } else { parse_seconds(text) }
+}
+
+fn parse_placement(text: &str) -> Result<WantedPlacement, String> {
+    match text {
+        "auto" => Ok(WantedPlacement::Calibrated),
+        _ => text.parse().map(WantedPlacement::Fixed).map_err(|_| "must be same-cpu, split, free or auto".to_owned()),
+    }
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {

@@ -1,5 +1,7 @@
 //! How regtrack's client compares with other clients on one server: what one microbenchmark gave.
 
+use serde::{Deserialize, Serialize};
+
 /// One timed run of one client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientRun {
@@ -36,7 +38,8 @@ pub struct ParityRecord {
 }
 
 /// Which CPUs client and backend may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// All that regtrack itself may use.
     #[default]

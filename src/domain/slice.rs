@@ -117,6 +117,12 @@ pub struct Measurement {
     pub buffers_hit: Option<u64>,
     /// Buffers read from the operating system.
     pub buffers_read: Option<u64>,
+    /// Checkpoints of the server that began.
+    pub checkpoints: Option<u64>,
+    /// Automatic vacuums and analyzes of the database's tables.
+    pub autovacuums: Option<u64>,
+    /// What from outside disturbed the slice, in words; empty when nothing was noticed.
+    pub noise: Vec<String>,
     /// Rate as printed in an imported table, in the row's unit. Set for imports only, where nothing
     /// else is known: every other field is zero, empty or absent.
     pub published_rate: Option<f64>,

@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Brake, Build, Finding, HostFingerprint, Version};
+use super::{Brake, Build, Finding, HostFingerprint, Placement, Version};
 
 /// Name of a target inside a sweep: version plus the start of the build's key, `17.10-3fa9c1d2`. Two
 /// builds of one release are two targets.
@@ -97,6 +97,13 @@ pub struct Protocol {
     pub scan_once: bool,
     /// Shortest duration of a postwrite in seconds: `base + per_million_rows × rows / 10⁶`.
     pub postwrite_rest_seconds: f64,
+    /// Length in seconds of the turns in which the launches of a block are measured together; 0 measures each launch
+    /// alone, from its first to its last microbenchmark.
+    #[serde(default)]
+    pub stretch_seconds: f64,
+    /// Which CPUs client and servers were asked to use; absent when the least noisy placement was to be found.
+    #[serde(default)]
+    pub placement: Option<Placement>,
     /// Configuration set.
     pub config: String,
     /// Hash of the configuration set as rendered for this machine's memory.
@@ -107,6 +114,14 @@ pub struct Protocol {
     pub transport: String,
     /// Names of the microbenchmarks that are run, in order.
     pub microbenchmarks: Vec<String>,
+}
+
+impl Protocol {
+    /// Whether the launches of a block are measured together, in turns.
+    #[must_use]
+    pub fn takes_turns(&self) -> bool {
+        self.stretch_seconds > 0.0
+    }
 }
 
 /// Where the cells of a sweep came from.
@@ -159,6 +174,9 @@ pub struct SweepManifest {
     pub base: TargetId,
     /// The machine.
     pub host: Option<HostFingerprint>,
+    /// Which CPUs client and servers use.
+    #[serde(default)]
+    pub placement: Option<Placement>,
     /// What the last call found out about the machine before it measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doctor: Vec<Finding>,

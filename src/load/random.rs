@@ -43,6 +43,14 @@ impl Random {
         1 + (self.unit() * n as f64) as u64
     }
 
+    /// Puts `items` into a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = usize::try_from(self.uniform(last as u64 + 1) - 1).unwrap_or(0);
+            items.swap(last, other);
+        }
+    }
+
     /// Appends `groups` groups of eleven uniform decimal digits joined by `-`: the text of the
     /// columns `c` (ten groups, 119 characters) and `pad` (five groups, 59 characters).
     pub fn digit_groups(&mut self, groups: usize, out: &mut Vec<u8>) {

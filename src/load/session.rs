@@ -66,13 +66,8 @@ pub struct Tally {
     pub interrupted: bool,
 }
 
-impl Tally {
-    fn new(until: Until) -> Self {
-        // The vector is sized ahead so that the loop does not allocate.
-        let seconds = match until {
-            Until::Elapsed(duration) => usize::try_from(duration.as_secs()).unwrap_or(0) + 2,
-            Until::Events(_) => 0,
-        };
+impl Default for Tally {
+    fn default() -> Self {
         Self {
             elapsed: Duration::ZERO,
             events: 0,
@@ -82,11 +77,24 @@ impl Tally {
             others: 0,
             rows: 0,
             retries: 0,
-            queries_by_second: Vec::with_capacity(seconds),
+            queries_by_second: Vec::new(),
             latency: Histogram::new_with_bounds(1, LONGEST_NS, LATENCY_DIGITS)
                 .unwrap_or_else(|error| unreachable!("constant histogram bounds: {error}")),
             interrupted: false,
         }
+    }
+}
+
+impl Tally {
+    /// Makes room ahead, so that the loop does not allocate.
+    fn reserve(&mut self, until: Until) {
+        if let Until::Elapsed(duration) = until {
+            self.queries_by_second.reserve(usize::try_from(duration.as_secs()).unwrap_or(0) + 2);
+        }
+    }
+
+    fn full_seconds(&self) -> u32 {
+        u32::try_from(self.queries_by_second.len()).unwrap_or(u32::MAX)
     }
 
     fn count(&mut self, reply: Reply) {
@@ -190,22 +198,31 @@ impl Session {
     /// Runs events until the given end. The clock is looked at between events only, so the last
     /// event may finish late; the elapsed time says so.
     pub fn run(&mut self, until: Until, control: &Control) -> Result<Tally, WireError> {
+        let mut tally = Tally::default();
+        self.run_into(until, control, &mut tally)?;
+        Ok(tally)
+    }
+
+    /// [`Session::run`] as one more stretch of the same slice: `until` is about this stretch, and
+    /// `tally` goes on as if nothing had been between the stretches.
+    pub fn run_into(&mut self, until: Until, control: &Control, tally: &mut Tally) -> Result<(), WireError> {
         const SECOND: Duration = Duration::from_secs(1);
-        let mut tally = Tally::new(until);
+        tally.reserve(until);
+        let (elapsed_before, events_before) = (tally.elapsed, tally.events);
+        let mut queries_before_second = tally.queries_by_second.iter().copied().map(u64::from).sum();
         let start = Instant::now();
         let mut event_start = start;
-        let mut next_second = start + SECOND;
-        let mut queries_before_second = 0;
+        let mut next_second = start + (SECOND * (tally.full_seconds() + 1)).saturating_sub(elapsed_before);
         loop {
             let done = match until {
                 Until::Elapsed(limit) => event_start - start >= limit,
-                Until::Events(limit) => tally.events >= limit,
+                Until::Events(limit) => tally.events - events_before >= limit,
             };
             tally.interrupted = control.stop.load(Ordering::Relaxed);
             if done || tally.interrupted {
                 break;
             }
-            self.event_with_retries(&mut tally)?;
+            self.event_with_retries(tally)?;
             let now = Instant::now();
             let latency = u64::try_from((now - event_start).as_nanos()).unwrap_or(LONGEST_NS);
             tally.latency.saturating_record(latency.max(1));
@@ -220,8 +237,8 @@ impl Session {
                 next_second += SECOND;
             }
         }
-        tally.elapsed = event_start - start;
-        Ok(tally)
+        tally.elapsed = elapsed_before + (event_start - start);
+        Ok(())
     }
 
     /// One event; rolled back and run again for the errors that sysbench ignores.

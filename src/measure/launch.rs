@@ -10,24 +10,32 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::slice::{self, SliceError, SliceSpec};
-use super::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError};
-use crate::domain::{Major, Measurement, Microbenchmark, Version};
-use crate::load::{self, Control, DatasetError};
+use super::placement::Cpus;
+use super::slice::{Slice, SliceError};
+use super::upkeep::{cache, is_stable, tidy, vacuum};
+use super::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError, Stretch};
+use crate::domain::{Measurement, Microbenchmark, Placement, Version};
+use crate::load::{self, Control, DatasetError, Until};
 use crate::process::log_tail;
 use crate::server::{self, Account, Cluster, Server, StartOptions};
 use crate::sql::Connection;
 
-/// First major whose VACUUM can be told to clean indexes.
-const INDEX_CLEANUP_SINCE: Major = Major::new(12, 0);
-
 /// How long a server may take to notice that a backend crashed, before its log is read.
 const CRASH_DELAY: Duration = Duration::from_millis(500);
 
+/// Added to the settings where launches take turns: a server that is not being measured has to be idle. What
+/// autovacuum would do at any time is done after each microbenchmark that writes.
+const QUIET: &str = "\n# Servers take turns, so nothing may work in the background\nautovacuum = off\n";
+
+/// Length of a window of the warm-up as a share of its longest duration.
+const WINDOW_SHARE: f64 = 0.1;
+
 pub(super) const STATE_FILE: &str = "launch.json";
+const TEMPORARY_STATE_FILE: &str = "launch.json.tmp";
 pub(super) const DATA_DIR: &str = "data";
 
 /// Real servers on this machine.
+#[derive(Debug)]
 pub struct LiveBench {
     /// Who servers run as.
     pub account: Account,
@@ -35,6 +43,8 @@ pub struct LiveBench {
     pub start: StartOptions,
     /// Stop flag and live rate.
     pub control: Arc<Control>,
+    /// Which CPUs client and servers use.
+    pub placement: Placement,
 }
 
 /// How far a launch has come, kept in its directory so that an interrupted launch can go on.
@@ -47,40 +57,61 @@ struct LaunchState {
     done: Vec<String>,
 }
 
-struct LiveLaunch<'a> {
+pub(super) struct LiveLaunch<'a> {
     bench: &'a LiveBench,
     spec: LaunchSpec,
     state: LaunchState,
     facts: LaunchFacts,
     running: Option<Running>,
+    cpus: Cpus,
+    /// Set while the rest of a postwrite may be going on.
+    postwrite_at: Option<Instant>,
 }
 
 struct Running {
-    server: Server,
+    /// Dropped before the server that it is connected to.
+    slice: Option<(Microbenchmark, Slice)>,
     admin: Connection,
+    server: Server,
 }
 
 impl Bench for LiveBench {
-    fn open(&mut self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError> {
+    fn open(&self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError> {
+        let launch = self.launch(spec)?;
+        Ok(Box::new(launch))
+    }
+}
+
+impl LiveBench {
+    /// A launch that is up.
+    pub(super) fn launch(&self, spec: &LaunchSpec) -> Result<LiveLaunch<'_>, MeasureError> {
         let mut launch = LiveLaunch {
             bench: self,
             spec: spec.clone(),
             state: LaunchState::default(),
             facts: LaunchFacts::default(),
             running: None,
+            cpus: Cpus::choose(self.placement)?,
+            postwrite_at: None,
         };
         launch.open()?;
-        Ok(Box::new(launch))
+        Ok(launch)
     }
 }
 
 impl LiveLaunch<'_> {
+    /// Moves client and backend to other CPUs.
+    pub(super) fn place(&mut self, placement: Placement) -> Result<(), MeasureError> {
+        self.cpus = Cpus::choose(placement)?;
+        let running = self.running()?;
+        let (_, slice) = running.slice.as_ref().ok_or(MeasureError::NoSlice)?;
+        self.cpus.bind_backends(slice.backend_pid())
+    }
+
     /// Continues the launch that lies in the directory, or begins a new one.
     fn open(&mut self) -> Result<(), MeasureError> {
         let data = self.spec.directory.join(DATA_DIR);
-        let state_path = self.spec.directory.join(STATE_FILE);
-        let state = fs::read(&state_path).ok().and_then(|bytes| serde_json::from_slice::<LaunchState>(&bytes).ok());
-        match state {
+        match read_state(&self.spec.directory) {
             Some(state) if state.data_digest.is_some() && data.exists() => {
                 self.state = state;
                 let cluster = Cluster::reopen(&self.spec.build, &self.bench.account, &data)?;
@@ -90,7 +121,7 @@ impl LiveLaunch<'_> {
             }
             _ => {
                 remove_launch_dir(&self.spec.directory)?;
-                self.begin(&data)?;
+                self.make(&data)?;
             }
         }
         self.facts.data_digest = self.state.data_digest.clone().unwrap_or_default();
@@ -98,13 +129,33 @@ impl LiveLaunch<'_> {
         Ok(())
     }
 
-    /// initdb, start, load, warm-up, first postwrite.
-    fn begin(&mut self, data: &Path) -> Result<(), MeasureError> {
-        let directory = &self.spec.directory;
-        create_launch_dir(directory, &self.bench.account)?;
+    /// A loaded data directory, start, warm-up, first postwrite.
+    fn make(&mut self, data: &Path) -> Result<(), MeasureError> {
+        create_launch_dir(&self.spec.directory, &self.bench.account)?;
         self.save_state()?;
-        let cluster =
-            Cluster::create(&self.spec.build, &self.bench.account, data, &self.spec.init, &self.spec.settings)?;
+        let digest = match self.spec.template.clone() {
+            Some(template) => {
+                let digest = self.template(&template)?;
+                let loaded = Cluster::reopen(&self.spec.build, &self.bench.account, &template.join(DATA_DIR))?;
+                self.start(loaded.copy_to(data)?)?;
+                digest
+            }
+            None => self.load(data)?,
+        };
+        self.warm_up()?;
+        let suite = Arc::clone(&self.spec.suite);
+        if suite.postwrite_after.contains(&suite.warmup.step) {
+            self.postwrite_now()?;
+        }
+        self.state.data_digest = Some(digest);
+        self.save_state()
+    }
+
+    /// initdb in `data`, start, load. Returns the digest of the rows.
+    fn load(&mut self, data: &Path) -> Result<String, MeasureError> {
+        let quiet = if self.spec.protocol.takes_turns() { QUIET } else { "" };
+        let settings = format!("{}{quiet}", self.spec.settings);
+        let cluster = Cluster::create(&self.spec.build, &self.bench.account, data, &self.spec.init, &settings)?;
         self.start(cluster)?;
         let suite = Arc::clone(&self.spec.suite);
         let loaded =
@@ -114,33 +165,64 @@ impl LiveLaunch<'_> {
             other => other?,
         };
         tracing::debug!(digest, "loaded");
-        self.warm_up()?;
-        if suite.postwrite_after.contains(&suite.warmup.step) {
-            self.postwrite_now()?;
-        }
-        self.state.data_digest = Some(digest);
-        self.save_state()
+        Ok(digest)
     }
 
-    /// The unreported warm-up of the suite.
+    /// Makes the target's template unless an earlier launch has. Returns the digest of its rows.
+    fn template(&mut self, directory: &Path) -> Result<String, MeasureError> {
+        if let Some(digest) = read_state(directory).and_then(|state| state.data_digest) {
+            return Ok(digest);
+        }
+        remove_launch_dir(directory)?;
+        create_launch_dir(directory, &self.bench.account)?;
+        write_state(directory, &LaunchState::default())?;
+        let digest = self.load(&directory.join(DATA_DIR))?;
+        let running = self.running.take().ok_or(MeasureError::NoServer { version: self.spec.build.version })?;
+        tidy(&running.admin, self.spec.build.version.major, &self.spec.suite.dataset.table)?;
+        drop(running.admin);
+        running.server.stop()?;
+        write_state(directory, &LaunchState { data_digest: Some(digest.clone()), ..LaunchState::default() })?;
+        // The start above belongs to the template and not to this launch.
+        self.state.server_starts = 0;
+        Ok(digest)
+    }
+
+    /// Brings the table into memory; then the unreported warm-up of the suite, for the protocol's seconds or, where
+    /// launches take turns, until the rate is stable.
     fn warm_up(&mut self) -> Result<(), MeasureError> {
         let suite = Arc::clone(&self.spec.suite);
-        let mut protocol = self.spec.protocol.clone();
-        protocol.read_seconds = protocol.load_warmup_seconds;
-        protocol.slice_warmup_seconds = 0.0;
-        self.slice(&suite.warmup, &protocol).map(drop)
+        cache(&self.running()?.admin, &suite.dataset.table)?;
+        let longest = Duration::from_secs_f64(self.spec.protocol.load_warmup_seconds);
+        self.begin(&suite.warmup)?;
+        if self.spec.protocol.takes_turns() {
+            self.run_until_stable(longest)?;
+        } else {
+            Launch::warm_up(self, Until::Elapsed(longest))?;
+        }
+        self.finish().map(drop)
+    }
+
+    fn run_until_stable(&mut self, longest: Duration) -> Result<(), MeasureError> {
+        let window = Until::Elapsed(longest.mul_f64(WINDOW_SHARE));
+        let (mut rates, begin) = (Vec::new(), Instant::now());
+        while begin.elapsed() < longest && !is_stable(&rates) {
+            let stretch = Launch::warm_up(self, window)?;
+            rates.push(stretch.events as f64 / stretch.elapsed.as_secs_f64());
+        }
+        Ok(())
     }
 
     fn start(&mut self, cluster: Cluster) -> Result<(), MeasureError> {
         let start = StartOptions { brake: self.spec.brake, ..self.bench.start.clone() };
         let server = cluster.start(&start, &self.spec.log)?;
+        self.cpus.bind_backends(server.pid())?;
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, self.spec.build.version)?;
         self.state.server_starts += 1;
         self.facts.server_start = self.state.server_starts;
         self.facts.settings = settings(&admin)?;
         tracing::debug!(port = server.endpoint().port, starts = self.state.server_starts, "server is up");
-        self.running = Some(Running { server, admin });
+        self.running = Some(Running { slice: None, admin, server });
         self.save_state()
     }
 
@@ -148,44 +230,53 @@ impl LiveLaunch<'_> {
         self.running.as_ref().ok_or(MeasureError::NoServer { version: self.spec.build.version })
     }
 
-    fn slice(
+    /// Does something with the slice that has been begun, on the client's CPU.
+    fn with_slice<T>(
         &mut self,
-        microbenchmark: &Microbenchmark,
-        protocol: &crate::domain::Protocol,
-    ) -> Result<(Timestamp, Measurement), MeasureError> {
+        act: impl FnOnce(&mut Slice, &Connection, &Control) -> Result<T, SliceError>,
+    ) -> Result<T, MeasureError> {
+        self.check_stop()?;
         let version = self.spec.build.version;
         let running = self.running.as_mut().ok_or(MeasureError::NoServer { version })?;
-        let spec = SliceSpec {
-            endpoint: running.server.endpoint(),
-            major: version.major,
-            microbenchmark,
-            protocol,
-            seed: self.spec.seed.wrapping_add(u64::from(microbenchmark.step)),
+        let (_, slice) = running.slice.as_mut().ok_or(MeasureError::NoSlice)?;
+        let result = {
+            let _pinned = self.cpus.client()?;
+            act(slice, &running.admin, &self.bench.control)
         };
-        let source = match slice::measure(&spec, &running.admin, &self.bench.control) {
-            Ok(measured) => return Ok(measured),
-            Err(SliceError::Interrupted) => return Err(MeasureError::Interrupted),
-            Err(SliceError::Wire(error)) => SliceFailure::Wire(error),
-            Err(SliceError::Sql(error)) => SliceFailure::Sql(error),
-        };
-        if self.bench.control.stop.load(Ordering::Relaxed) {
-            return Err(MeasureError::Interrupted);
+        result.map_err(|error| self.slice_failed(error))
+    }
+
+    /// What a failed slice means: an interruption, a dead server, or the statement's own failure.
+    fn slice_failed(&mut self, error: SliceError) -> MeasureError {
+        if matches!(error, SliceError::Interrupted) || self.bench.control.stop.load(Ordering::Relaxed) {
+            return MeasureError::Interrupted;
         }
+        let version = self.spec.build.version;
+        let Some(running) = self.running.as_mut() else { return MeasureError::NoServer { version } };
         std::thread::sleep(CRASH_DELAY);
-        running.server.check_alive()?;
-        Err(source.into_error(microbenchmark, &self.spec.log))
+        if let Err(died) = running.server.check_alive() {
+            return died.into();
+        }
+        let microbenchmark = running.slice.take().map(|(microbenchmark, _)| microbenchmark.name).unwrap_or_default();
+        failure(error, microbenchmark, &self.spec.log)
     }
 
     fn postwrite_now(&mut self) -> Result<(), MeasureError> {
         tracing::debug!("postwrite");
-        let begin = Instant::now();
+        self.postwrite_at = Some(Instant::now());
         tidy(&self.running()?.admin, self.spec.build.version.major, &self.spec.suite.dataset.table)?;
+        self.check_stop()
+    }
+
+    /// Waits for the end of the last postwrite's rest. Not at once, so that the rests of several launches pass together.
+    fn rest(&mut self) -> Result<(), MeasureError> {
+        let Some(begin) = self.postwrite_at.take() else { return Ok(()) };
         let rest = Duration::from_secs_f64(self.spec.protocol.postwrite_rest_seconds);
         while begin.elapsed() < rest {
             self.check_stop()?;
             std::thread::sleep(Duration::from_millis(50).min(rest));
         }
-        self.check_stop()
+        Ok(())
     }
 
     fn check_stop(&self) -> Result<(), MeasureError> {
@@ -199,13 +290,7 @@ impl LiveLaunch<'_> {
     }
 
     fn save_state(&self) -> Result<(), MeasureError> {
-        let path = self.spec.directory.join(STATE_FILE);
-        let temporary = self.spec.directory.join("launch.json.tmp");
-        let write = || -> std::io::Result<()> {
-            fs::write(&temporary, serde_json::to_vec_pretty(&self.state)?)?;
-            fs::rename(&temporary, &path)
-        };
-        write().map_err(|source| MeasureError::LaunchFile { path: path.clone(), source })
+        write_state(&self.spec.directory, &self.state)
     }
 }
 
@@ -214,11 +299,46 @@ impl Launch for LiveLaunch<'_> {
         &self.facts
     }
 
-    fn measure(&mut self, microbenchmark: &Microbenchmark) -> Result<(Timestamp, Measurement), MeasureError> {
+    fn begin(&mut self, microbenchmark: &Microbenchmark) -> Result<(), MeasureError> {
+        self.rest()?;
         self.check_stop()?;
-        let protocol = self.spec.protocol.clone();
-        let measured = self.slice(microbenchmark, &protocol)?;
-        self.mark_done(microbenchmark.name.clone())?;
+        let version = self.spec.build.version;
+        let (rows, seed) = (self.spec.protocol.rows, self.spec.seed.wrapping_add(u64::from(microbenchmark.step)));
+        let running = self.running.as_mut().ok_or(MeasureError::NoServer { version })?;
+        let endpoint = running.server.endpoint();
+        match Slice::open(endpoint, version.major, microbenchmark, rows, seed, &running.admin) {
+            Ok(slice) => {
+                running.slice = Some((microbenchmark.clone(), slice));
+                Ok(())
+            }
+            Err(error) => Err(self.slice_failed(error)),
+        }
+    }
+
+    fn warm_up(&mut self, until: Until) -> Result<Stretch, MeasureError> {
+        self.with_slice(|slice, _, control| slice.warm_up(until, control))
+    }
+
+    fn stretch(&mut self, until: Until) -> Result<Stretch, MeasureError> {
+        self.with_slice(|slice, admin, control| slice.stretch(until, admin, control))
+    }
+
+    fn finish(&mut self) -> Result<(Timestamp, Measurement), MeasureError> {
+        let version = self.spec.build.version;
+        let running = self.running.as_mut().ok_or(MeasureError::NoServer { version })?;
+        let (microbenchmark, slice) = running.slice.take().ok_or(MeasureError::NoSlice)?;
+        let measured = match slice.finish(&running.admin) {
+            Ok(measured) => measured,
+            Err(error) => return Err(self.slice_failed(error)),
+        };
+        let suite = &self.spec.suite;
+        let is_tidied = suite.postwrite_after.contains(&microbenchmark.step);
+        if self.spec.protocol.takes_turns() && microbenchmark.writes() && !is_tidied {
+            vacuum(&running.admin, version.major, &suite.dataset.table)?;
+        }
+        if microbenchmark.step != suite.warmup.step {
+            self.mark_done(microbenchmark.name)?;
+        }
         Ok(measured)
     }
 
@@ -238,6 +358,7 @@ impl Launch for LiveLaunch<'_> {
 
     fn close(mut self: Box<Self>, keep: bool) -> Result<(), MeasureError> {
         if let Some(running) = self.running.take() {
+            drop(running.slice);
             drop(running.admin);
             running.server.stop()?;
         }
@@ -248,20 +369,30 @@ impl Launch for LiveLaunch<'_> {
     }
 }
 
-enum SliceFailure {
-    Wire(load::WireError),
-    Sql(crate::sql::SqlError),
+fn failure(error: SliceError, microbenchmark: String, log: &Path) -> MeasureError {
+    let log = log.to_owned();
+    match error {
+        SliceError::Wire(source) => {
+            let tail = log_tail(&log).into_iter().rev().take(3).rev().collect();
+            MeasureError::Slice { microbenchmark, source, tail, log }
+        }
+        SliceError::Sql(source) => MeasureError::Probe { microbenchmark, source, log },
+        SliceError::Interrupted => MeasureError::Interrupted,
+    }
 }
 
-impl SliceFailure {
-    fn into_error(self, microbenchmark: &Microbenchmark, log: &Path) -> MeasureError {
-        let (name, log) = (microbenchmark.name.clone(), log.to_owned());
-        let tail = log_tail(&log).into_iter().rev().take(3).rev().collect();
-        match self {
-            Self::Wire(source) => MeasureError::Slice { microbenchmark: name, source, tail, log },
-            Self::Sql(source) => MeasureError::Probe { microbenchmark: name, source, log },
-        }
-    }
+fn read_state(directory: &Path) -> Option<LaunchState> {
+    fs::read(directory.join(STATE_FILE)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+fn write_state(directory: &Path, state: &LaunchState) -> Result<(), MeasureError> {
+    let path = directory.join(STATE_FILE);
+    let temporary = directory.join(TEMPORARY_STATE_FILE);
+    let write = || -> std::io::Result<()> {
+        fs::write(&temporary, serde_json::to_vec_pretty(state)?)?;
+        fs::rename(&temporary, &path)
+    };
+    write().map_err(|source| MeasureError::LaunchFile { path: path.clone(), source })
 }
 
 pub(super) fn create_launch_dir(directory: &Path, account: &Account) -> Result<(), MeasureError> {
@@ -286,7 +417,7 @@ pub(super) fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
         server::stop_leftover(&data)?;
         server::remove_socket_dir(&data);
     }
-    let own = [DATA_DIR, STATE_FILE, "launch.json.tmp"];
+    let own = [DATA_DIR, STATE_FILE, TEMPORARY_STATE_FILE];
     for entry in fs::read_dir(directory).map_err(error)? {
         let name = entry.map_err(error)?.file_name();
         if !own.iter().any(|known| name.to_str() == Some(known)) {
@@ -299,7 +430,7 @@ pub(super) fn remove_launch_dir(directory: &Path) -> Result<(), MeasureError> {
 
 /// Removes the launches below `directory` that are not in `wanted`: a regtrack that was killed while
 /// it gave up a finished launch leaves such. The directory itself goes when it is empty.
-pub fn remove_stale(directory: &Path, wanted: &BTreeSet<&str>) -> Result<(), MeasureError> {
+pub fn remove_stale(directory: &Path, wanted: &BTreeSet<String>) -> Result<(), MeasureError> {
     let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
     for entry in entries {
         let entry = entry.map_err(|source| MeasureError::LaunchFile { path: directory.to_owned(), source })?;
@@ -310,15 +441,6 @@ pub fn remove_stale(directory: &Path, wanted: &BTreeSet<&str>) -> Result<(), Mea
     }
     // Fails harmlessly while launches remain.
     let _ = fs::remove_dir(directory);
-    Ok(())
-}
-
-/// Vacuum with new statistics, then a checkpoint.
-pub(super) fn tidy(admin: &Connection, major: Major, table: &str) -> Result<(), MeasureError> {
-    let cleanup = if major >= INDEX_CLEANUP_SINCE { ", INDEX_CLEANUP ON" } else { "" };
-    for sql in [format!("VACUUM (VERBOSE, ANALYZE{cleanup}) {table}"), "CHECKPOINT".to_owned()] {
-        admin.execute(&sql).map_err(MeasureError::Admin)?;
-    }
     Ok(())
 }
 

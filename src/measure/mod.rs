@@ -3,31 +3,39 @@
 //! The world above sees two traits, [`Bench`] and [`Launch`], with [`LiveBench`] as the real
 //! implementation; a simulated world stands behind the same traits in tests.
 
+mod calibrate;
 pub mod doctor;
 mod host;
 mod instructions;
+mod interleave;
 mod launch;
 mod lock;
+mod noise;
 mod parity;
+mod placement;
 mod probes;
 mod proof;
 mod slice;
+mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
+pub use calibrate::PlacementNoise;
 pub use host::{fingerprint, memory_mib};
 pub use instructions::{Receiver, check_counting, count_instructions};
+pub use interleave::{Member, measure, slice_seconds};
 pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;
 pub use parity::{Clients, ParityBench, ParitySpec};
 pub use proof::prove;
 
 use crate::domain::{Brake, Build, Measurement, Microbenchmark, Protocol, Suite, Version};
-use crate::load::{DatasetError, WireError};
+use crate::load::{DatasetError, Until, WireError};
 use crate::process::{CommandError, quoted};
 use crate::rival::RivalError;
 use crate::server::{InitOptions, ServerError};
@@ -38,6 +46,9 @@ use crate::sql::SqlError;
 pub struct LaunchSpec {
     /// The launch's own directory: data and state lie below it.
     pub directory: PathBuf,
+    /// Where the target's loaded data directory is kept for all its launches, which then begin with a copy of it;
+    /// without one each launch loads for itself.
+    pub template: Option<PathBuf>,
     /// The file for the server's log, which outlives the launch.
     pub log: PathBuf,
     /// What is started.
@@ -78,22 +89,37 @@ pub fn postwrite_name(step: u32) -> String {
 /// Where launches happen.
 pub trait Bench {
     /// Brings a launch up: initialised, started, loaded, warmed; or continued where an interrupted
-    /// one stopped.
-    fn open(&mut self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError>;
+    /// one stopped. Several may be up together.
+    fn open(&self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError>;
 }
 
-/// One launch.
+/// One launch. A slice is begun, warmed up, run in one or more stretches, and finished.
 pub trait Launch {
     /// What is known about it.
     fn facts(&self) -> &LaunchFacts;
-    /// Measures one slice; returns the beginning of the measured stretch with the measurement.
-    fn measure(&mut self, microbenchmark: &Microbenchmark) -> Result<(Timestamp, Measurement), MeasureError>;
+    /// Begins a slice: connects and prepares the statements. One that was begun before and not finished is given up.
+    fn begin(&mut self, microbenchmark: &Microbenchmark) -> Result<(), MeasureError>;
+    /// Runs events of the slice that do not count.
+    fn warm_up(&mut self, until: Until) -> Result<Stretch, MeasureError>;
+    /// Runs one stretch of the slice.
+    fn stretch(&mut self, until: Until) -> Result<Stretch, MeasureError>;
+    /// Ends the slice; returns the beginning of its first stretch with the measurement.
+    fn finish(&mut self) -> Result<(Timestamp, Measurement), MeasureError>;
     /// Vacuum, checkpoint and rest after `step`.
     fn postwrite(&mut self, step: u32) -> Result<(), MeasureError>;
     /// Starts the server again after it died.
     fn recover(&mut self) -> Result<(), MeasureError>;
     /// Stops the server. With `keep` the directory stays, so that the launch can be continued.
     fn close(self: Box<Self>, keep: bool) -> Result<(), MeasureError>;
+}
+
+/// What a stretch of a slice came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stretch {
+    /// Events completed.
+    pub events: u64,
+    /// From its start to the end of its last event.
+    pub elapsed: Duration,
 }
 
 /// What went wrong while measuring.
@@ -179,6 +205,9 @@ pub enum MeasureError {
         /// The log.
         log: PathBuf,
     },
+    /// A slice was run that was not begun.
+    #[error("no slice has been begun in this launch")]
+    NoSlice,
     /// A counter could not be read.
     #[error("could not read the counters around {microbenchmark}; see {}", log.display())]
     Probe {

@@ -1,4 +1,4 @@
-//! One slice: warm-up, the measured stretch, and the probes around it.
+//! One slice: warm-up, the measured stretches, and the probes around them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 use jiff::Timestamp;
 
-use super::probes::{self, BackendCpu, InstructionCounter};
-use crate::domain::{Clock, Endpoint, Major, Measurement, Microbenchmark, Protocol};
+use super::Stretch;
+use super::noise::{Clocks, Foreign};
+use super::probes::{self, BackendCpu, Background, InstructionCounter, MachineCpu};
+use crate::domain::{Endpoint, Major, Measurement, Microbenchmark};
 use crate::load::{Control, Session, Tally, Until, WireError};
 use crate::sql::{Connection, SqlError};
 
@@ -20,15 +22,6 @@ const STATISTICS_DELAY: Duration = Duration::from_millis(550);
 
 /// How long a closed backend may take to go away.
 const BACKEND_EXIT: Duration = Duration::from_secs(2);
-
-/// Everything that a slice needs to know.
-pub(super) struct SliceSpec<'a> {
-    pub(super) endpoint: &'a Endpoint,
-    pub(super) major: Major,
-    pub(super) microbenchmark: &'a Microbenchmark,
-    pub(super) protocol: &'a Protocol,
-    pub(super) seed: u64,
-}
 
 /// What stops a slice.
 #[derive(Debug)]
@@ -50,66 +43,146 @@ impl From<SqlError> for SliceError {
     }
 }
 
-/// Counters at one end of the measured stretch.
-struct Mark {
-    wal: Option<u64>,
+/// A slice in the making: one connection, and what its stretches have come to so far.
+pub(super) struct Slice {
+    session: Session,
+    major: Major,
+    buffers_before: Option<probes::Buffers>,
+    /// Set when the first counted stretch begins.
+    began: Option<Began>,
+    tally: Tally,
+    warmup: Duration,
+    warmup_queries: u64,
     backend: BackendCpu,
     client_cpu_ns: Option<u64>,
+    counter: Option<InstructionCounter>,
+    /// Of all stretches so far: the counter goes on where it stopped.
+    instructions: Option<u64>,
+    foreign: Foreign,
 }
 
-/// Measures one slice and says when its measured stretch began.
-pub(super) fn measure(
-    spec: &SliceSpec<'_>,
-    admin: &Connection,
-    control: &Control,
-) -> Result<(Timestamp, Measurement), SliceError> {
-    let buffers_before = probes::buffers(admin)?;
-    let mut session = Session::open(spec.endpoint, spec.microbenchmark, spec.protocol.rows, spec.seed)?;
-    let backend = session.backend_pid();
-
-    let (warmup, until) = durations(spec.microbenchmark, spec.protocol);
-    let warmup = session.run(Until::Elapsed(warmup), control)?;
-    if warmup.interrupted {
-        return Err(SliceError::Interrupted);
-    }
-    let mut counter = InstructionCounter::open(backend);
-    let wal = probes::wal_position(admin, spec.major)?;
-    let started_at = Timestamp::now();
-    let before = Mark { wal, backend: BackendCpu::read(backend), client_cpu_ns: probes::client_cpu_ns() };
-    let counting = counter.as_mut().and_then(InstructionCounter::start);
-    let tally = session.run(until, control)?;
-    let instructions = counter.as_mut().and_then(InstructionCounter::stop).filter(|_| counting.is_some());
-    let client_cpu_ns = probes::client_cpu_ns();
-    let after =
-        Mark { backend: BackendCpu::read(backend), client_cpu_ns, wal: probes::wal_position(admin, spec.major)? };
-    if tally.interrupted {
-        return Err(SliceError::Interrupted);
-    }
-
-    drop(session);
-    wait_for_statistics(backend, spec.major);
-    let buffers_after = probes::buffers(admin)?;
-
-    let mut measurement = from_tally(&tally, warmup.elapsed);
-    add_marks(&mut measurement, &before, &after);
-    measurement.instructions = instructions;
-    if let (Some(before), Some(after)) = (buffers_before, buffers_after) {
-        measurement.buffers_hit = after.hit.checked_sub(before.hit);
-        measurement.buffers_read = after.read.checked_sub(before.read);
-        measurement.buffers_queries = warmup.queries + tally.queries;
-    }
-    Ok((started_at, measurement))
+/// Readings at the beginning of the first counted stretch.
+struct Began {
+    at: Timestamp,
+    wal: Option<u64>,
+    background: Background,
+    clocks: Clocks,
 }
 
-/// Warm-up and end of the measured stretch.
-fn durations(microbenchmark: &Microbenchmark, protocol: &Protocol) -> (Duration, Until) {
-    let warmup = Duration::from_secs_f64(protocol.slice_warmup_seconds);
-    let elapsed = |seconds| Until::Elapsed(Duration::from_secs_f64(seconds));
-    match microbenchmark.clock {
-        Clock::Once if protocol.scan_once => (Duration::ZERO, Until::Events(1)),
-        Clock::Read | Clock::Once => (warmup, elapsed(protocol.read_seconds)),
-        Clock::Write => (warmup, elapsed(protocol.write_seconds)),
+impl Slice {
+    /// Connects and prepares the statements.
+    pub(super) fn open(
+        endpoint: &Endpoint,
+        major: Major,
+        microbenchmark: &Microbenchmark,
+        rows: u64,
+        seed: u64,
+        admin: &Connection,
+    ) -> Result<Self, SliceError> {
+        let buffers_before = probes::buffers(admin)?;
+        let session = Session::open(endpoint, microbenchmark, rows, seed)?;
+        let counter = InstructionCounter::open(session.backend_pid());
+        Ok(Self {
+            session,
+            counter,
+            instructions: None,
+            major,
+            buffers_before,
+            began: None,
+            tally: Tally::default(),
+            warmup: Duration::ZERO,
+            warmup_queries: 0,
+            backend: BackendCpu::ZERO,
+            client_cpu_ns: Some(0),
+            foreign: Foreign::default(),
+        })
     }
+
+    /// Process id of the server's backend.
+    pub(super) fn backend_pid(&self) -> u32 {
+        self.session.backend_pid()
+    }
+
+    /// Runs events that count for nothing but the caches.
+    pub(super) fn warm_up(&mut self, until: Until, control: &Control) -> Result<Stretch, SliceError> {
+        let tally = self.session.run(until, control)?;
+        if tally.interrupted {
+            return Err(SliceError::Interrupted);
+        }
+        self.warmup += tally.elapsed;
+        self.warmup_queries += tally.queries;
+        Ok(Stretch { events: tally.events, elapsed: tally.elapsed })
+    }
+
+    /// Runs one counted stretch.
+    pub(super) fn stretch(
+        &mut self,
+        until: Until,
+        admin: &Connection,
+        control: &Control,
+    ) -> Result<Stretch, SliceError> {
+        if self.began.is_none() {
+            self.began = Some(Began {
+                wal: probes::wal_position(admin, self.major)?,
+                background: probes::background(admin, self.major)?,
+                clocks: Clocks::read(),
+                at: Timestamp::now(),
+            });
+        }
+        let pid = self.session.backend_pid();
+        let (events, elapsed) = (self.tally.events, self.tally.elapsed);
+        let machine = MachineCpu::read();
+        let (backend, client) = (BackendCpu::read(pid), probes::client_cpu_ns());
+        let counting = self.counter.as_mut().and_then(InstructionCounter::start);
+        self.session.run_into(until, control, &mut self.tally)?;
+        self.instructions = self.counter.as_mut().and_then(InstructionCounter::stop).filter(|_| counting.is_some());
+        let client = difference(client, probes::client_cpu_ns());
+        let backend = backend.until(BackendCpu::read(pid));
+        let stretch =
+            Stretch { events: self.tally.events - events, elapsed: self.tally.elapsed.saturating_sub(elapsed) };
+        self.foreign.add(machine.until(MachineCpu::read()), client, backend.cpu_ns, stretch.elapsed);
+        self.client_cpu_ns = sum(self.client_cpu_ns, client);
+        self.backend = self.backend.plus(backend);
+        if self.tally.interrupted { Err(SliceError::Interrupted) } else { Ok(stretch) }
+    }
+
+    /// Closes the connection, takes the last readings, and says when the measured stretch began.
+    pub(super) fn finish(self, admin: &Connection) -> Result<(Timestamp, Measurement), SliceError> {
+        let wal = probes::wal_position(admin, self.major)?;
+        let pid = self.session.backend_pid();
+        drop(self.session);
+        wait_for_statistics(pid, self.major);
+        let buffers = probes::buffers(admin)?;
+        let background = probes::background(admin, self.major)?;
+
+        let mut measurement = from_tally(&self.tally, self.warmup);
+        measurement.backend_cpu_ns = self.backend.cpu_ns;
+        measurement.backend_wait_ns = self.backend.wait_ns;
+        measurement.backend_voluntary_switches = self.backend.voluntary_switches;
+        measurement.backend_involuntary_switches = self.backend.involuntary_switches;
+        measurement.client_cpu_ns = self.client_cpu_ns;
+        measurement.instructions = self.instructions;
+        if let (Some(before), Some(after)) = (self.buffers_before, buffers) {
+            measurement.buffers_hit = after.hit.checked_sub(before.hit);
+            measurement.buffers_read = after.read.checked_sub(before.read);
+            measurement.buffers_queries = self.warmup_queries + self.tally.queries;
+        }
+        let Some(began) = self.began else { return Ok((Timestamp::now(), measurement)) };
+        measurement.wal_bytes = difference(began.wal, wal);
+        measurement.checkpoints = difference(began.background.checkpoints, background.checkpoints);
+        measurement.autovacuums = difference(began.background.autovacuums, background.autovacuums);
+        measurement.noise = began.clocks.changes(Clocks::read());
+        measurement.noise.extend(self.foreign.finding());
+        Ok((began.at, measurement))
+    }
+}
+
+fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after?.checked_sub(before?)
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a?.checked_add(b?)
 }
 
 /// Backends report their buffer counts when they end, so the measuring one has to be gone.
@@ -157,15 +230,4 @@ fn from_tally(tally: &Tally, warmup: Duration) -> Measurement {
         latency_us_max: latency.max() as f64 / NS_PER_US,
         ..Measurement::default()
     }
-}
-
-fn add_marks(measurement: &mut Measurement, before: &Mark, after: &Mark) {
-    let difference = |a: Option<u64>, b: Option<u64>| b?.checked_sub(a?);
-    let backend = before.backend.until(after.backend);
-    measurement.backend_cpu_ns = backend.cpu_ns;
-    measurement.backend_wait_ns = backend.wait_ns;
-    measurement.backend_voluntary_switches = backend.voluntary_switches;
-    measurement.backend_involuntary_switches = backend.involuntary_switches;
-    measurement.client_cpu_ns = difference(before.client_cpu_ns, after.client_cpu_ns);
-    measurement.wal_bytes = difference(before.wal, after.wal);
 }

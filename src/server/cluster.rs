@@ -12,6 +12,9 @@ use crate::process;
 /// How long initdb may take on a slow disk.
 const INITDB_DEADLINE: Duration = Duration::from_secs(300);
 
+/// How long a copy of a data directory may take: 100 GB at 30 MB/s.
+const COPY_DEADLINE: Duration = Duration::from_secs(3600);
+
 /// The superuser of every cluster.
 pub const SUPERUSER: &str = "regtrack";
 
@@ -32,7 +35,7 @@ pub struct InitOptions {
 }
 
 /// An initialised data directory without a running server.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cluster {
     pub(super) build: Build,
     pub(super) account: Account,
@@ -73,6 +76,21 @@ impl Cluster {
     pub fn reopen(build: &Build, account: &Account, directory: &Path) -> Result<Self, ServerError> {
         super::running::stop_leftover(directory)?;
         Ok(Self { build: build.clone(), account: account.clone(), directory: directory.to_owned() })
+    }
+
+    /// Copies the data directory to `directory`, which must not exist yet, and waits until the copy is on the disk.
+    /// Where the file system can (Btrfs, XFS), both share their blocks until one of them is written to. No server may
+    /// run in it.
+    pub fn copy_to(&self, directory: &Path) -> Result<Self, ServerError> {
+        let error = |source| ServerError::Copy { from: self.directory.clone(), to: directory.to_owned(), source };
+        self.account.create_dir(directory)?;
+        let mut command = self.account.command(Path::new("cp"), "KILL");
+        // The dot: the content, not the directory.
+        command.args(["-a", "--reflink=auto"]).arg(self.directory.join(".")).arg(directory);
+        process::run(&mut command, COPY_DEADLINE, None).map_err(error)?;
+        let sync = || -> std::io::Result<()> { Ok(rustix::fs::syncfs(File::open(directory)?)?) };
+        sync().map_err(|source| ServerError::Directory { path: directory.to_owned(), source })?;
+        Ok(Self { directory: directory.to_owned(), ..self.clone() })
     }
 
     /// The data directory.

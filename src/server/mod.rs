@@ -63,6 +63,17 @@ pub enum ServerError {
         #[source]
         source: CommandError,
     },
+    /// A data directory could not be copied.
+    #[error("could not copy the data directory {} to {}", from.display(), to.display())]
+    Copy {
+        /// The original.
+        from: PathBuf,
+        /// The copy.
+        to: PathBuf,
+        /// Why.
+        #[source]
+        source: CommandError,
+    },
     /// The brake could not be compiled.
     #[error("could not compile the brake that slows a server down (Debian: apt-get install build-essential)")]
     BrakeCompile {

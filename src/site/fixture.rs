@@ -303,6 +303,8 @@ fn manifest(launches: usize) -> SweepManifest {
         load_warmup_seconds: 5.0,
         scan_once: false,
         postwrite_rest_seconds: 10.0,
+        stretch_seconds: 0.0,
+        placement: None,
         config: "default".to_owned(),
         config_hash: "77aa".repeat(8),
         data_checksums: false,
@@ -334,6 +336,7 @@ fn manifest(launches: usize) -> SweepManifest {
             filesystem: Some("ext4".to_owned()),
             c_compiler: None,
         }),
+        placement: None,
         doctor: vec![
             Finding {
                 check: "cpu governor".to_owned(),

@@ -18,6 +18,9 @@ pub const FORMAT: u32 = 1;
 const MEASURED: &str = "measured";
 const FAILED: &str = "failed";
 
+/// Between the sentences of the column `noise`.
+const NOISE_SEPARATOR: &str = "; ";
+
 /// A file that does not hold slices.
 #[derive(Debug, thiserror::Error)]
 pub enum ColumnsError {
@@ -83,6 +86,8 @@ const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
     wal_bytes,
     buffers_hit,
     buffers_read,
+    checkpoints,
+    autovacuums,
     instructions,
 ];
 
@@ -131,6 +136,9 @@ pub fn to_frame(slices: &[SliceRecord]) -> Result<DataFrame, ColumnsError> {
         columns.push(Column::new(field.name.into(), values));
     }
     columns.push(queries_by_second(&measurements));
+    let noise = |m: &Measurement| (!m.noise.is_empty()).then(|| m.noise.join(NOISE_SEPARATOR));
+    let noises: Vec<Option<String>> = measurements.iter().map(|m| m.and_then(noise)).collect();
+    columns.push(Column::new("noise".into(), noises));
     let histograms: Vec<Option<&[u8]>> =
         measurements.iter().map(|m| m.map(|m| m.latency_histogram.as_slice())).collect();
     columns.push(Column::new("latency_histogram".into(), histograms));
@@ -204,6 +212,10 @@ impl Rows<'_> {
             (field.set)(&mut measurement, self.f64(field.name, row)?);
         }
         measurement.queries_by_second = self.list("queries_by_second", row)?;
+        if self.has("noise") {
+            let noise = self.optional_text("noise", row)?.unwrap_or_default();
+            measurement.noise = noise.split(NOISE_SEPARATOR).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        }
         measurement.latency_histogram = self.bytes("latency_histogram", row)?;
         Ok(measurement)
     }
@@ -232,9 +244,13 @@ impl Rows<'_> {
         Ok(values.get(row))
     }
 
-    fn text(&self, name: &'static str, row: usize) -> Result<&str, ColumnsError> {
+    fn optional_text(&self, name: &'static str, row: usize) -> Result<Option<&str>, ColumnsError> {
         let values = self.column(name)?.str().map_err(|source| ColumnsError::Column { column: name, source })?;
-        values.get(row).ok_or_else(|| missing(name, row))
+        Ok(values.get(row))
+    }
+
+    fn text(&self, name: &'static str, row: usize) -> Result<&str, ColumnsError> {
+        self.optional_text(name, row)?.ok_or_else(|| missing(name, row))
     }
 
     fn bytes(&self, name: &'static str, row: usize) -> Result<Vec<u8>, ColumnsError> {
@@ -318,7 +334,8 @@ mod tests {
         fn measurement()(
             reals in vec(any::<f64>().prop_filter("NaN is not equal to itself", |x| !x.is_nan()), 7),
             counts in vec(any::<u64>(), 8),
-            optional in vec(option::of(any::<u64>()), 9),
+            optional in vec(option::of(any::<u64>()), 11),
+            noise in vec("[a-z %0-9]{1,20}", 0..3),
             published_rate in option::of(0.0..1e9),
             queries_by_second in vec(any::<u32>(), 0..20),
             latency_histogram in vec(any::<u8>(), 0..50),
@@ -349,7 +366,10 @@ mod tests {
                 wal_bytes: optional[5],
                 buffers_hit: optional[6],
                 buffers_read: optional[7],
-                instructions: optional[8],
+                checkpoints: optional[8],
+                autovacuums: optional[9],
+                noise,
+                instructions: optional[10],
                 published_rate,
             }
         }

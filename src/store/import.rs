@@ -227,6 +227,7 @@ fn add_sweep(store: &Store, tables: &Tables) -> Result<SweepManifest, StoreError
         targets,
         former_targets: Vec::new(),
         host: None,
+        placement: None,
         doctor: Vec::new(),
     };
 

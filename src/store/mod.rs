@@ -478,6 +478,7 @@ mod tests {
             former_targets: vec![],
             base: TargetId("9.0.23-0".to_owned()),
             host: None,
+            placement: None,
             doctor: Vec::new(),
         }
     }

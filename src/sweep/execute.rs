@@ -1,4 +1,4 @@
-//! Walks a plan: launch by launch, step by step, storing every slice as soon as it exists.
+//! Walks a plan: crew by crew, step by step, storing every slice as soon as it exists.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::plan::{LaunchPlan, Step, SweepPlan, slice_seconds};
+use super::plan::{Crew, LaunchPlan, Step, SweepPlan};
 use super::{Event, SweepError};
 use crate::domain::{Measurement, Microbenchmark, Outcome, RateUnit, SliceRecord, Suite, SweepManifest, TargetId};
-use crate::measure::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError, postwrite_name};
+use crate::measure::{
+    self, Bench, Launch, LaunchFacts, LaunchSpec, MeasureError, Member as Part, postwrite_name, slice_seconds,
+};
 use crate::server::{InitOptions, ServerError};
 use crate::store::Store;
 
@@ -30,6 +32,8 @@ pub struct Execution<'a> {
     pub init: InitOptions,
     /// Directory for clusters.
     pub clusters: PathBuf,
+    /// Which launches are up together.
+    pub crew: Crew,
     /// Receives what happens.
     pub events: &'a mut dyn FnMut(Event),
 }
@@ -43,124 +47,206 @@ pub struct Walked {
     pub failed: usize,
 }
 
-/// Runs every launch of `plan`. A failure of one cell or one launch is stored and the walk goes on;
-/// an interruption or a failure of the results directory ends it, with everything stored so far
-/// kept.
-pub fn execute(plan: &SweepPlan, bench: &mut dyn Bench, execution: &mut Execution<'_>) -> Result<Walked, SweepError> {
+/// Runs every launch of `plan`, those of a crew together. A failure of one cell or one launch is stored and the walk
+/// goes on; an interruption or a failure of the results directory ends it, with everything stored so far kept.
+pub fn execute(plan: &SweepPlan, bench: &dyn Bench, execution: &mut Execution<'_>) -> Result<Walked, SweepError> {
     let mut walked = Walked::default();
-    for (index, launch) in plan.launches.iter().enumerate() {
-        let target = execution.label(&launch.target);
-        let (number, of, block) = (index + 1, plan.launches.len(), launch.block);
-        (execution.events)(Event::LaunchStarted { number, of, block, target });
-        let _span = tracing::info_span!("launch", name = launch.name).entered();
-        let mut walk = LaunchWalk { plan: launch, execution, walked: &mut walked };
-        walk.run(bench)?;
+    let (mut number, of) = (0, plan.launches.len());
+    for crew in plan.crews(execution.crew.size) {
+        let mut walk = CrewWalk { execution, walked: &mut walked, members: Vec::new() };
+        let ended = walk.open(crew, bench, &mut number, of).and_then(|()| walk.steps());
+        // What was interrupted keeps its clusters, so that it can go on from here.
+        walk.close(ended.is_err());
+        ended?;
     }
     Ok(walked)
 }
 
-struct LaunchWalk<'a, 'b> {
-    plan: &'a LaunchPlan,
+/// Launches that are up together, walked step by step.
+struct CrewWalk<'a, 'b> {
     execution: &'a mut Execution<'b>,
     walked: &'a mut Walked,
+    members: Vec<Member<'a>>,
 }
 
-impl LaunchWalk<'_, '_> {
-    fn run(&mut self, bench: &mut dyn Bench) -> Result<(), SweepError> {
-        let Some(spec) = self.execution.launch_spec(self.plan)? else {
-            let reason = format!("there is no build of {}", self.execution.label(&self.plan.target));
-            return self.fail_rest(0, 0, &reason);
-        };
-        let mut launch = match bench.open(&spec) {
-            Ok(launch) => launch,
-            Err(error) => return self.fail_or_stop(0, error),
-        };
-        self.execution.record_facts(&self.plan.target, launch.facts())?;
-        let ended = self.walk_steps(launch.as_mut());
-        // An interrupted launch keeps its cluster, so that it can go on from here.
-        let keep = ended.is_err();
-        let closed = launch.close(keep);
-        ended?;
-        if let Err(error) = closed {
-            (self.execution.events)(Event::Note(format!("{}: {}", self.plan.name, chain(&error))));
-        }
-        Ok(())
-    }
+/// A launch of a crew.
+struct Member<'a> {
+    plan: &'a LaunchPlan,
+    launch: Box<dyn Launch + 'a>,
+    /// Index of the last step for which it is needed.
+    last: usize,
+    /// Cleared when its server is lost and does not come back.
+    is_up: bool,
+}
 
-    fn walk_steps(&mut self, launch: &mut dyn Launch) -> Result<(), SweepError> {
-        let steps = &self.plan.steps;
-        let last_wanted = steps.iter().rposition(|step| matches!(step, Step::Measure { wanted: true, .. }));
-        for (at, step) in steps.iter().enumerate().take(last_wanted.map_or(0, |last| last + 1)) {
-            let result = match step {
-                Step::Postwrite { after } if launch.facts().done.contains(&postwrite_name(*after)) => Ok(()),
-                Step::Postwrite { after } => {
-                    (self.execution.events)(Event::Postwrite);
-                    launch.postwrite(*after)
-                }
-                Step::Measure { index, wanted } => self.measure(launch, *index, *wanted)?,
+impl<'a> CrewWalk<'a, '_> {
+    /// Brings the launches up. One that cannot be is stored as failed, and the others go on.
+    fn open(
+        &mut self,
+        crew: &'a [LaunchPlan],
+        bench: &'a dyn Bench,
+        number: &mut usize,
+        of: usize,
+    ) -> Result<(), SweepError> {
+        for plan in crew {
+            *number += 1;
+            let target = self.execution.label(&plan.target);
+            (self.execution.events)(Event::LaunchStarted { number: *number, of, block: plan.block, target });
+            let _span = tracing::info_span!("launch", name = plan.name).entered();
+            let Some(spec) = self.execution.launch_spec(plan)? else {
+                let reason = format!("there is no build of {}", self.execution.label(&plan.target));
+                self.fail_rest(plan, 0, 0, &reason)?;
+                continue;
             };
-            let Err(error) = result else { continue };
-            let error = self.unless_sweep_wide(error)?;
-            (self.execution.events)(Event::Note(chain(&error)));
-            // The cell is lost; the launch may not be.
-            if let Err(error) = launch.recover() {
-                return self.fail_or_stop(at + 1, error);
+            let last = plan.steps.iter().rposition(|step| matches!(step, Step::Measure { wanted: true, .. }));
+            match bench.open(&spec) {
+                Ok(launch) => {
+                    self.execution.record_facts(&plan.target, launch.facts())?;
+                    self.members.push(Member { plan, launch, last: last.unwrap_or(0), is_up: true });
+                }
+                Err(error) => {
+                    let error = self.unless_sweep_wide(error)?;
+                    self.fail_rest(plan, 0, 0, &chain(&error))?;
+                }
             }
         }
         Ok(())
     }
 
-    /// Measures one microbenchmark, or runs a stored one for its effect on the table. The outer
-    /// error ends the sweep, the inner one is this cell's.
-    fn measure(
-        &mut self,
-        launch: &mut dyn Launch,
-        index: usize,
-        wanted: bool,
-    ) -> Result<Result<(), MeasureError>, SweepError> {
+    /// All launches of a crew have the same steps; which of them are wanted differs.
+    fn steps(&mut self) -> Result<(), SweepError> {
+        let steps = self.members.first().map_or(0, |member| member.plan.steps.len());
+        for at in 0..steps {
+            let _span = tracing::info_span!("step", at).entered();
+            match self.members[0].plan.steps[at] {
+                Step::Postwrite { after } => self.postwrite(at, after)?,
+                Step::Measure { index, .. } => self.measure(at, index)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn postwrite(&mut self, at: usize, after: u32) -> Result<(), SweepError> {
+        let mut failures = Vec::new();
+        for (index, member) in self.members.iter_mut().enumerate() {
+            let is_done = member.launch.facts().done.contains(&postwrite_name(after));
+            if member.is_up && at <= member.last && !is_done {
+                (self.execution.events)(Event::Postwrite);
+                failures.extend(member.launch.postwrite(after).err().map(|error| (index, error)));
+            }
+        }
+        self.recover(at, failures)
+    }
+
+    /// Measures one microbenchmark on all members that want it. A stored one is run again only for its effect on the
+    /// table, where a later step needs that.
+    fn measure(&mut self, at: usize, index: usize) -> Result<(), SweepError> {
         let suite = Arc::clone(&self.execution.suite);
         let microbenchmark = &suite.microbenchmarks[index];
-        if !wanted {
-            let needed = microbenchmark.writes() && !launch.facts().done.contains(&microbenchmark.name);
-            return Ok(if needed { launch.measure(microbenchmark).map(|_| ()) } else { Ok(()) });
+        let is_wanted = |member: &Member<'_>| matches!(member.plan.steps[at], Step::Measure { wanted: true, .. });
+        let is_needed = |member: &Member<'_>| {
+            let effect = microbenchmark.writes() && !member.launch.facts().done.contains(&microbenchmark.name);
+            member.is_up && at <= member.last && (is_wanted(member) || effect)
+        };
+        let taking_part: Vec<usize> = (0..self.members.len()).filter(|at| is_needed(&self.members[*at])).collect();
+        if taking_part.is_empty() {
+            return Ok(());
         }
-        let target = self.execution.label(&self.plan.target);
-        let (name, seconds) = (microbenchmark.name.clone(), self.execution.slice_seconds(microbenchmark));
-        (self.execution.events)(Event::SliceStarted { target, microbenchmark: name, seconds });
-        let _span = tracing::info_span!("slice", name = microbenchmark.name).entered();
-        match launch.measure(microbenchmark) {
-            Ok((started_at, measurement)) => {
-                let rate = self.execution.rate(microbenchmark, &measurement);
-                tracing::debug!(rate, events = measurement.events, seconds = measurement.seconds, "measured");
-                let server_start = launch.facts().server_start;
-                self.store(microbenchmark, server_start, started_at, Outcome::Measured(Box::new(measurement)))?;
-                (self.execution.events)(Event::SliceDone { rate, unit: microbenchmark.unit });
-                Ok(Ok(()))
+        let wanted = taking_part.iter().filter(|at| is_wanted(&self.members[**at]));
+        let targets: Vec<String> = wanted.map(|at| self.execution.label(&self.members[*at].plan.target)).collect();
+        if !targets.is_empty() {
+            let seconds = slice_seconds(microbenchmark.clock, self.execution.protocol());
+            let name = microbenchmark.name.clone();
+            (self.execution.events)(Event::SliceStarted { targets, microbenchmark: name, seconds });
+        }
+        let seed = self.members[taking_part[0]].plan.seed.wrapping_add(u64::from(microbenchmark.step));
+        let mut parts: Vec<Part<'_>> = self
+            .members
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, _)| taking_part.contains(at))
+            .map(|(_, member)| Part::new(member.launch.as_mut()))
+            .collect();
+        let outcomes = measure::measure(&mut parts, microbenchmark, self.execution.protocol(), seed);
+        drop(parts);
+        let mut failures = Vec::new();
+        for (index, outcome) in taking_part.into_iter().zip(outcomes) {
+            let wanted = is_wanted(&self.members[index]);
+            match outcome {
+                Ok(_) if !wanted => {}
+                Ok((started_at, measurement)) => self.measured(index, microbenchmark, started_at, measurement)?,
+                Err(error) => failures.push((index, error)),
             }
-            Err(error) => {
-                let error = self.unless_sweep_wide(error)?;
-                let failure = Outcome::Failed(chain(&error));
-                self.store(microbenchmark, launch.facts().server_start, Timestamp::now(), failure)?;
+        }
+        // After what was measured beside it is stored.
+        for (index, error) in &mut failures {
+            *error = self.unless_sweep_wide(std::mem::replace(error, MeasureError::Interrupted))?;
+            if is_wanted(&self.members[*index]) {
+                let (plan, server_start) = self.member(*index);
+                let failure = Outcome::Failed(chain(error));
+                self.store(plan, microbenchmark, server_start, Timestamp::now(), failure)?;
                 (self.execution.events)(Event::SliceFailed);
-                Ok(Err(error))
             }
         }
+        self.recover(at, failures)
     }
 
-    fn fail_or_stop(&mut self, from: usize, error: MeasureError) -> Result<(), SweepError> {
-        let error = self.unless_sweep_wide(error)?;
-        self.fail_rest(from, 0, &chain(&error))
+    fn measured(
+        &mut self,
+        index: usize,
+        microbenchmark: &Microbenchmark,
+        started_at: Timestamp,
+        measurement: Measurement,
+    ) -> Result<(), SweepError> {
+        let (plan, server_start) = self.member(index);
+        let rate = self.execution.rate(microbenchmark, &measurement);
+        let target = self.execution.label(&plan.target);
+        let (events, seconds, noise) = (measurement.events, measurement.seconds, measurement.noise.join("; "));
+        tracing::debug!(target, name = microbenchmark.name, rate, events, seconds, noise, "measured");
+        self.store(plan, microbenchmark, server_start, started_at, Outcome::Measured(Box::new(measurement)))?;
+        let (microbenchmark, unit) = (microbenchmark.name.clone(), microbenchmark.unit);
+        (self.execution.events)(Event::SliceDone { target, microbenchmark, rate, unit });
+        Ok(())
+    }
+
+    /// Plan and number of the server start of a member.
+    fn member(&self, index: usize) -> (&'a LaunchPlan, u32) {
+        let member = &self.members[index];
+        (member.plan, member.launch.facts().server_start)
+    }
+
+    /// Starts the servers of members again that failed in step `at`: the cell is lost, the launch may not be.
+    fn recover(&mut self, at: usize, failures: Vec<(usize, MeasureError)>) -> Result<(), SweepError> {
+        for (index, error) in failures {
+            let error = self.unless_sweep_wide(error)?;
+            (self.execution.events)(Event::Note(chain(&error)));
+            if let Err(error) = self.members[index].launch.recover() {
+                let error = self.unless_sweep_wide(error)?;
+                self.members[index].is_up = false;
+                let (plan, _) = self.member(index);
+                self.fail_rest(plan, at + 1, 0, &chain(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, keep: bool) {
+        for member in self.members.drain(..) {
+            if let Err(error) = member.launch.close(keep) {
+                (self.execution.events)(Event::Note(format!("{}: {}", member.plan.name, chain(&error))));
+            }
+        }
     }
 
     /// Stores a failure for every wanted slice from step `from` on.
-    fn fail_rest(&mut self, from: usize, server_start: u32, reason: &str) -> Result<(), SweepError> {
-        let label = self.execution.label(&self.plan.target);
+    fn fail_rest(&mut self, plan: &LaunchPlan, from: usize, server_start: u32, reason: &str) -> Result<(), SweepError> {
+        let label = self.execution.label(&plan.target);
         (self.execution.events)(Event::Note(format!("{label}: {reason}")));
         let suite = Arc::clone(&self.execution.suite);
-        for step in &self.plan.steps[from..] {
+        for step in &plan.steps[from..] {
             let Step::Measure { index, wanted: true } = step else { continue };
             let failure = Outcome::Failed(reason.to_owned());
-            self.store(&suite.microbenchmarks[*index], server_start, Timestamp::now(), failure)?;
+            self.store(plan, &suite.microbenchmarks[*index], server_start, Timestamp::now(), failure)?;
             (self.execution.events)(Event::SliceFailed);
         }
         Ok(())
@@ -168,6 +254,7 @@ impl LaunchWalk<'_, '_> {
 
     fn store(
         &mut self,
+        plan: &LaunchPlan,
         microbenchmark: &Microbenchmark,
         server_start: u32,
         started_at: Timestamp,
@@ -178,9 +265,9 @@ impl LaunchWalk<'_, '_> {
             Outcome::Failed(_) => self.walked.failed += 1,
         }
         let record = SliceRecord {
-            block: self.plan.block,
-            target: self.plan.target.clone(),
-            launch: self.plan.name.clone(),
+            block: plan.block,
+            target: plan.target.clone(),
+            launch: plan.name.clone(),
             server_start,
             microbenchmark: microbenchmark.name.clone(),
             started_at,
@@ -222,10 +309,6 @@ impl Execution<'_> {
         }
     }
 
-    fn slice_seconds(&self, microbenchmark: &Microbenchmark) -> Option<f64> {
-        slice_seconds(microbenchmark.clock, self.protocol())
-    }
-
     /// The rate in the unit in which the microbenchmark is shown.
     fn rate(&self, microbenchmark: &Microbenchmark, measurement: &Measurement) -> f64 {
         match microbenchmark.unit {
@@ -242,6 +325,7 @@ impl Execution<'_> {
         let Some((build, settings)) = build.zip(self.settings.get(&plan.target).cloned()) else { return Ok(None) };
         Ok(Some(LaunchSpec {
             directory: self.clusters.join(&self.manifest.id).join(&plan.name),
+            template: self.crew.templates.then(|| self.clusters.join(&self.manifest.id).join(plan.template())),
             log: self.store.log(&self.manifest.id, &plan.name)?,
             build,
             brake,

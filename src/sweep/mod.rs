@@ -19,8 +19,8 @@ use sha2::{Digest, Sha256};
 
 pub use counting::count;
 pub use execute::{Execution, Walked, execute};
-pub use plan::{Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan, slice_seconds};
-pub use prepare::{Prepared, SweepRequest, WantedServer, check_space, prepare};
+pub use plan::{Crew, Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan};
+pub use prepare::{Prepared, SweepRequest, WantedPlacement, WantedServer, check_space, prepare};
 
 use crate::build::{BuildError, Builder, Choice, Progress};
 use crate::catalog::CatalogError;
@@ -144,17 +144,21 @@ pub enum Event {
         /// Its target.
         target: String,
     },
-    /// A slice begins.
+    /// A slice begins, of one target or of several in turns.
     SliceStarted {
-        /// Its target.
-        target: String,
+        /// The targets.
+        targets: Vec<String>,
         /// Its microbenchmark.
         microbenchmark: String,
-        /// How long it will be measured, unless it is a single execution.
+        /// How long each will be measured, unless it is a single execution.
         seconds: Option<f64>,
     },
     /// A slice is stored.
     SliceDone {
+        /// Its target.
+        target: String,
+        /// Its microbenchmark.
+        microbenchmark: String,
         /// Its rate.
         rate: f64,
         /// What the rate counts.
@@ -244,10 +248,12 @@ pub fn open(
         former_targets: Vec::new(),
         base,
         host: Some(host),
+        placement: prepared.protocol.placement,
         doctor,
     };
     if let Some(previous) = previous {
         manifest.created_at = previous.created_at;
+        manifest.placement = previous.placement;
         carry_over(&mut manifest, previous);
     }
     store.write_suite(&manifest.id, &prepared.suite_text)?;

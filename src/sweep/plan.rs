@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Clock, Protocol, Suite, TargetId};
+use crate::domain::{Protocol, Suite, TargetId};
 use crate::load::Random;
+use crate::measure::slice_seconds;
 
 /// Identity of a slice inside a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,12 +65,39 @@ pub enum Step {
     },
 }
 
+/// Launches of one block whose servers are up together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crew {
+    /// How many at most.
+    pub size: usize,
+    /// Whether each target's loaded data directory is kept for its later launches.
+    pub templates: bool,
+}
+
+impl Crew {
+    /// One launch at a time, each loading for itself.
+    pub const ALONE: Self = Self { size: 1, templates: false };
+
+    /// As many launches as the memory holds: their tables in the servers' buffers and once more in the page cache.
+    /// Where the protocol has no turns there is nothing to be up together for.
+    #[must_use]
+    pub fn fitting(protocol: &Protocol, launches: u32, memory_mib: u64) -> Self {
+        /// What a server needs beside its table, in bytes.
+        const SERVER_BYTES: u64 = 300 << 20;
+        /// Share of the memory that servers may have, in percent.
+        const SHARE: u64 = 70;
+        let each = SERVER_BYTES + 2 * table_bytes(protocol);
+        let fitting = usize::try_from((memory_mib << 20) * SHARE / 100 / each).unwrap_or(usize::MAX).max(1);
+        Self { size: if protocol.takes_turns() { fitting } else { 1 }, templates: launches > 1 }
+    }
+}
+
 /// Estimated cost of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Time of all launches.
     pub duration: Duration,
-    /// Disk space of the largest cluster with its WAL.
+    /// Disk space of the clusters that exist at the same time, with their WAL.
     pub disk_bytes: u64,
     /// Size of the freshly loaded table with its indexes.
     pub table_bytes: u64,
@@ -132,17 +160,15 @@ fn launch(
         }
     }
     let name = format!("b{block}-{target}");
-    LaunchPlan { block, target: target.clone(), seed: seed(&[sweep, &name]), name, steps }
+    // All targets of a block draw the same values: what a value costs is then in none of the ratios.
+    let seed = seed(&[sweep, &format!("b{block}")]);
+    LaunchPlan { block, target: target.clone(), seed, name, steps }
 }
 
 /// The targets in the block's order.
 fn shuffled<'a>(sweep: &str, block: u32, targets: &'a [TargetId]) -> Vec<&'a TargetId> {
     let mut order: Vec<&TargetId> = targets.iter().collect();
-    let mut random = Random::new(seed(&[sweep, &block.to_string()]));
-    for last in (1..order.len()).rev() {
-        let other = usize::try_from(random.uniform(last as u64 + 1) - 1).unwrap_or(0);
-        order.swap(last, other);
-    }
+    Random::new(seed(&[sweep, &block.to_string()])).shuffle(&mut order);
     order
 }
 
@@ -153,21 +179,39 @@ fn seed(parts: &[&str]) -> u64 {
     u64::from_be_bytes(head)
 }
 
+impl LaunchPlan {
+    /// Name of the directory in which the target's loaded data is kept.
+    #[must_use]
+    pub fn template(&self) -> String {
+        format!("template-{}", self.target)
+    }
+}
+
 impl SweepPlan {
+    /// The launches in the order in which they run, those together that are up together.
+    pub fn crews(&self, size: usize) -> impl Iterator<Item = &[LaunchPlan]> {
+        let blocks = self.launches.chunk_by(|a, b| a.block == b.block);
+        blocks.flat_map(move |block| block.chunks(size.max(1)))
+    }
+
     /// What the plan will cost on an ordinary machine. Durations of slices are exact, the rest are
     /// rates seen on two slow cores.
     #[must_use]
-    pub fn estimate(&self, suite: &Suite, protocol: &Protocol) -> Estimate {
+    pub fn estimate(&self, suite: &Suite, protocol: &Protocol, crew: Crew) -> Estimate {
         const LOAD_ROWS_PER_SECOND: f64 = 100_000.0;
         const LAUNCH_SECONDS: f64 = 4.0;
+        const COPY_BYTES_PER_SECOND: f64 = 300e6;
         const SLICE_OVERHEAD_SECONDS: f64 = 0.3;
         const SCAN_ROWS_PER_SECOND: f64 = 1_000_000.0;
         let rows = protocol.rows as f64;
-        let load = LAUNCH_SECONDS + rows / LOAD_ROWS_PER_SECOND + protocol.load_warmup_seconds;
-        let mut seconds = 0.0;
+        let load = LAUNCH_SECONDS + rows / LOAD_ROWS_PER_SECOND;
+        let copy = LAUNCH_SECONDS + table_bytes(protocol) as f64 / COPY_BYTES_PER_SECOND;
+        let targets = self.launches.iter().map(|launch| &launch.target).collect::<BTreeSet<_>>().len();
+        let mut seconds = if crew.templates { targets as f64 * load } else { 0.0 };
         for launch in &self.launches {
             // The first postwrite belongs to the load.
-            seconds += load + protocol.postwrite_rest_seconds;
+            seconds += if crew.templates { copy } else { load };
+            seconds += protocol.load_warmup_seconds + protocol.postwrite_rest_seconds;
             for step in &launch.steps {
                 seconds += match step {
                     Step::Postwrite { .. } => protocol.postwrite_rest_seconds,
@@ -182,19 +226,10 @@ impl SweepPlan {
         }
         Estimate {
             duration: Duration::from_secs_f64(seconds),
-            disk_bytes: cluster_bytes(suite, protocol),
+            disk_bytes: cluster_bytes(suite, protocol) * crew.size.min(targets).max(1) as u64
+                + if crew.templates { (EMPTY_CLUSTER_BYTES + table_bytes(protocol)) * targets as u64 } else { 0 },
             table_bytes: table_bytes(protocol),
         }
-    }
-}
-
-/// Length of a slice in seconds; `None` for a single execution.
-#[must_use]
-pub fn slice_seconds(clock: Clock, protocol: &Protocol) -> Option<f64> {
-    match clock {
-        Clock::Once if protocol.scan_once => None,
-        Clock::Read | Clock::Once => Some(protocol.read_seconds),
-        Clock::Write => Some(protocol.write_seconds),
     }
 }
 
@@ -204,10 +239,12 @@ fn table_bytes(protocol: &Protocol) -> u64 {
     ROW * protocol.rows
 }
 
+/// A data directory without the table.
+const EMPTY_CLUSTER_BYTES: u64 = 100 << 20;
+
 /// Space of one cluster: the table, doubled for what the write steps leave behind, and the WAL of all
 /// write steps up to the configurations' limit.
 fn cluster_bytes(suite: &Suite, protocol: &Protocol) -> u64 {
-    const EMPTY: u64 = 100 << 20;
     const WAL_BYTES_PER_WRITE_SECOND: f64 = 30e6;
     const WAL_LIMIT: f64 = 40e9;
     let write_seconds: f64 = suite
@@ -218,5 +255,5 @@ fn cluster_bytes(suite: &Suite, protocol: &Protocol) -> u64 {
         .sum();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and below the limit")]
     let wal = (write_seconds * WAL_BYTES_PER_WRITE_SECOND).min(WAL_LIMIT) as u64;
-    EMPTY + 2 * table_bytes(protocol) + wal
+    EMPTY_CLUSTER_BYTES + 2 * table_bytes(protocol) + wal
 }

@@ -9,7 +9,7 @@ use super::profile::Profile;
 use crate::catalog::variants::Variants;
 use crate::catalog::versions::{self, Catalogue};
 use crate::catalog::{configs, configs::ConfigSet, suite};
-use crate::domain::{Protocol, Release, ReleaseRange, Suite, Variant, VariantName, Version};
+use crate::domain::{Placement, Protocol, Release, ReleaseRange, Suite, Variant, VariantName, Version};
 use crate::server::InitOptions;
 
 /// What a person asked for; `None` takes the profile's value.
@@ -45,6 +45,19 @@ pub struct SweepRequest {
     pub base: Option<String>,
     /// Measure over a Unix-domain socket.
     pub unix_socket: bool,
+    /// Length in seconds of the turns in which launches are measured together; 0 for one after the other.
+    pub stretch_seconds: Option<f64>,
+    /// Which CPUs client and servers use.
+    pub placement: Option<WantedPlacement>,
+}
+
+/// Which CPUs client and servers are to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WantedPlacement {
+    /// Those that turn out to be the least noisy.
+    Calibrated,
+    /// These.
+    Fixed(Placement),
 }
 
 impl SweepRequest {
@@ -67,6 +80,8 @@ impl SweepRequest {
             suite: None,
             base: None,
             unix_socket: false,
+            stretch_seconds: None,
+            placement: None,
         }
     }
 }
@@ -156,6 +171,12 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         load_warmup_seconds: profile.load_warmup_seconds.min(read_seconds.max(1.0)),
         scan_once: profile.scan_once,
         postwrite_rest_seconds: profile.postwrite.seconds(rows),
+        stretch_seconds: request.stretch_seconds.unwrap_or(profile.stretch_seconds),
+        placement: match request.placement {
+            None => profile.placement,
+            Some(WantedPlacement::Calibrated) => None,
+            Some(WantedPlacement::Fixed(placement)) => Some(placement),
+        },
         config: config.name.clone(),
         config_hash: config.hash(memory_mib)?,
         data_checksums: request.data_checksums.unwrap_or(config.data_checksums),

@@ -1,5 +1,7 @@
 //! Profiles: named sets of numbers for a sweep, every one of which can be overridden.
 
+use crate::domain::Placement;
+
 /// The numbers of a profile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Profile {
@@ -19,6 +21,10 @@ pub struct Profile {
     pub load_warmup_seconds: f64,
     /// Whether `scan` is executed exactly once.
     pub scan_once: bool,
+    /// Length in seconds of the turns in which launches are measured together; 0 for one after the other.
+    pub stretch_seconds: f64,
+    /// Which CPUs client and servers use; `None` finds out which placement is the least noisy.
+    pub placement: Option<Placement>,
     /// How long a postwrite lasts at least.
     pub postwrite: PostwriteRest,
     /// Launches per target.
@@ -57,6 +63,8 @@ pub const PROFILES: [Profile; 4] = [
         slice_warmup_seconds: 0.05,
         load_warmup_seconds: 0.25,
         scan_once: false,
+        stretch_seconds: 0.05,
+        placement: Some(Placement::Free),
         postwrite: PostwriteRest { base: 0.0, per_million: 0.0, cap: 0.0 },
         launches: 1,
         config: "default",
@@ -70,6 +78,8 @@ pub const PROFILES: [Profile; 4] = [
         slice_warmup_seconds: 0.5,
         load_warmup_seconds: 5.0,
         scan_once: false,
+        stretch_seconds: 0.25,
+        placement: None,
         postwrite: PostwriteRest { base: 2.0, per_million: 1.0, cap: 60.0 },
         launches: 1,
         config: "default",
@@ -83,6 +93,8 @@ pub const PROFILES: [Profile; 4] = [
         slice_warmup_seconds: 5.0,
         load_warmup_seconds: 60.0,
         scan_once: false,
+        stretch_seconds: 0.25,
+        placement: None,
         postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
         launches: 5,
         config: "default",
@@ -96,6 +108,8 @@ pub const PROFILES: [Profile; 4] = [
         slice_warmup_seconds: 5.0,
         load_warmup_seconds: 1200.0,
         scan_once: true,
+        stretch_seconds: 0.0,
+        placement: Some(Placement::Free),
         postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
         launches: 1,
         config: "callaghan",

@@ -13,8 +13,9 @@ use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 
-use super::launch::{self, DATA_DIR, STATE_FILE, check_version, tidy};
+use super::launch::{self, DATA_DIR, STATE_FILE, check_version};
 use super::slice::wait_for_exit;
+use super::upkeep::tidy;
 use super::{LaunchSpec, MeasureError};
 use crate::domain::{Measurement, Microbenchmark, Param, Statement};
 use crate::load::{self, Control, DatasetError, Session, Tally, Until, WireError};

@@ -1,6 +1,5 @@
 //! regtrack's client and others on one server and one table, in turn.
 
-mod placement;
 mod statements;
 
 use std::collections::BTreeMap;
@@ -11,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use placement::Cpus;
+use super::placement::Cpus;
 
 use super::MeasureError;
-use super::launch::{check_version, tidy};
+use super::launch::check_version;
 use super::probes::{self, BackendCpu};
 use super::slice::wait_for_exit;
+use super::upkeep::tidy;
 use crate::domain::{Build, ClientRun, Major, Microbenchmark, ParityRecord, ParityRound, Placement, Suite};
 use crate::load::{self, Control, DatasetError, Session, Tally, Until, WireError};
 use crate::process::log_tail;

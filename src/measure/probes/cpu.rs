@@ -16,6 +16,10 @@ pub(in crate::measure) struct BackendCpu {
 }
 
 impl BackendCpu {
+    /// Nothing used yet; every counter is there.
+    pub(in crate::measure) const ZERO: Self =
+        Self { cpu_ns: Some(0), wait_ns: Some(0), voluntary_switches: Some(0), involuntary_switches: Some(0) };
+
     /// Reads the counters of process `pid`.
     pub(in crate::measure) fn read(pid: u32) -> Self {
         let (cpu_ns, wait_ns) = schedstat(&format!("/proc/{pid}/schedstat")).unzip();
@@ -36,6 +40,60 @@ impl BackendCpu {
             wait_ns: difference(self.wait_ns, later.wait_ns),
             voluntary_switches: difference(self.voluntary_switches, later.voluntary_switches),
             involuntary_switches: difference(self.involuntary_switches, later.involuntary_switches),
+        }
+    }
+}
+
+impl BackendCpu {
+    /// Both together.
+    pub(in crate::measure) fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
+        Self {
+            cpu_ns: sum(self.cpu_ns, other.cpu_ns),
+            wait_ns: sum(self.wait_ns, other.wait_ns),
+            voluntary_switches: sum(self.voluntary_switches, other.voluntary_switches),
+            involuntary_switches: sum(self.involuntary_switches, other.involuntary_switches),
+        }
+    }
+}
+
+/// CPU time of the whole machine so far, all processes and all CPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::measure) struct MachineCpu {
+    /// Time in which a CPU worked, in nanoseconds.
+    pub(in crate::measure) busy_ns: Option<u64>,
+    /// Time in which the hypervisor gave a CPU to others although it had work, in nanoseconds.
+    pub(in crate::measure) stolen_ns: Option<u64>,
+}
+
+impl MachineCpu {
+    /// Reads the first line of `/proc/stat`.
+    pub(in crate::measure) fn read() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        text.lines().next().and_then(Self::parse).unwrap_or_default()
+    }
+
+    /// `cpu user nice system idle iowait irq softirq steal …` in hundredths of a second (proc(5)). What guests of
+    /// this machine use is in `user` already.
+    fn parse(line: &str) -> Option<Self> {
+        /// `USER_HZ`, which is 100 wherever PostgreSQL runs.
+        const TICK_NS: u64 = 10_000_000;
+        let fields: Vec<u64> = line
+            .strip_prefix("cpu ")?
+            .split_ascii_whitespace()
+            .map(|field| field.parse().ok())
+            .collect::<Option<_>>()?;
+        let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = fields[..] else { return None };
+        let busy = user + nice + system + irq + softirq;
+        Some(Self { busy_ns: Some(busy * TICK_NS), stolen_ns: Some(steal * TICK_NS) })
+    }
+
+    /// What was used between `self` and `later`.
+    pub(in crate::measure) fn until(self, later: Self) -> Self {
+        let difference = |a: Option<u64>, b: Option<u64>| b?.checked_sub(a?);
+        Self {
+            busy_ns: difference(self.busy_ns, later.busy_ns),
+            stolen_ns: difference(self.stolen_ns, later.stolen_ns),
         }
     }
 }
@@ -74,6 +132,14 @@ mod tests {
         assert_eq!(status_field(status, "voluntary_ctxt_switches:"), Some(12));
         assert_eq!(status_field(status, "nonvoluntary_ctxt_switches:"), Some(3));
         assert_eq!(status_field(status, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn the_machine_works_in_every_state_but_idle_and_waiting() {
+        let parsed = MachineCpu::parse("cpu  10 2 3 1000 500 1 4 7 0 0").unwrap();
+        assert_eq!(parsed, MachineCpu { busy_ns: Some(200_000_000), stolen_ns: Some(70_000_000) });
+        assert_eq!(MachineCpu::parse("cpu0 1 2 3 4 5 6 7 8"), None);
+        assert!(MachineCpu::read().busy_ns.is_some());
     }
 
     #[test]

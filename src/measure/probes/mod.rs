@@ -4,6 +4,6 @@ mod cpu;
 mod instructions;
 mod server;
 
-pub(super) use cpu::{BackendCpu, client_cpu_ns, process_cpu_ns};
+pub(super) use cpu::{BackendCpu, MachineCpu, client_cpu_ns, process_cpu_ns};
 pub(super) use instructions::InstructionCounter;
-pub(super) use server::{buffers, wal_position};
+pub(super) use server::{Background, Buffers, background, buffers, wal_position};

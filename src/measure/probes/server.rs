@@ -9,6 +9,20 @@ const WAL_NAMES_SINCE: Major = Major::new(10, 0);
 /// 4 GiB were left out (release notes of 9.3).
 const LINEAR_WAL_SINCE: Major = Major::new(9, 3);
 
+/// First major that counts checkpoints in a view of their own.
+const CHECKPOINTER_SINCE: Major = Major::new(17, 0);
+/// First major that counts the vacuums of a table.
+const VACUUM_COUNTS_SINCE: Major = Major::new(9, 1);
+
+/// What the server's background processes did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::measure) struct Background {
+    /// Checkpoints begun, for whatever reason.
+    pub(in crate::measure) checkpoints: Option<u64>,
+    /// Automatic vacuums and analyzes of the database's tables; not counted before 9.1.
+    pub(in crate::measure) autovacuums: Option<u64>,
+}
+
 /// Buffers that the database's backends asked for so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::measure) struct Buffers {
@@ -42,6 +56,21 @@ pub(in crate::measure) fn buffers(connection: &Connection) -> Result<Option<Buff
         let count = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
         Buffers { hit: count(0), read: count(1) }
     }))
+}
+
+/// Counts of checkpoints and automatic vacuums.
+pub(in crate::measure) fn background(connection: &Connection, major: Major) -> Result<Background, SqlError> {
+    let checkpoints = if major >= CHECKPOINTER_SINCE {
+        "SELECT num_timed + num_requested FROM pg_stat_checkpointer"
+    } else {
+        "SELECT checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter"
+    };
+    let vacuums = "SELECT coalesce(sum(autovacuum_count + autoanalyze_count), 0)::bigint FROM pg_stat_user_tables";
+    let count = |sql: &str| -> Result<Option<u64>, SqlError> {
+        Ok(connection.query(sql, &[])?.first().and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok()))
+    };
+    let autovacuums = if major >= VACUUM_COUNTS_SINCE { count(vacuums)? } else { None };
+    Ok(Background { checkpoints: count(checkpoints)?, autovacuums })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What goes wrong on the way: kill −9, signals, a server that dies, a port that is taken.
 
 use std::net::TcpListener;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -109,4 +110,22 @@ fn a_port_that_is_taken_is_said_before_anything_starts() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("port {port} on 127.0.0.1 is in use")));
     assert!(!place.path().join("results").exists());
+}
+
+#[test]
+fn another_process_that_hogs_the_machine_is_noticed_and_named() {
+    let Some(place) = Place::for_test("another_process_that_hogs_the_machine_is_noticed_and_named") else { return };
+    let hog = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut hogs = [hog(), hog()];
+    // Longer than what /proc/stat can tell anything about.
+    let bench = ["--bench", "point-query.pre*", "--seconds", "0.7"];
+    let output = place.run(&[&["sweep", "17", "--profile", "smoke", "--rows", "3000"][..], &bench].concat());
+    for hog in &mut hogs {
+        hog.kill().unwrap();
+        hog.wait().unwrap();
+    }
+    assert!(output.status.success(), "{}", text(&output));
+    let (_, slices) = place.results();
+    let noise = &slices[0].outcome.measurement().unwrap().noise;
+    assert!(noise.iter().any(|noise| noise.starts_with("other processes used")), "{noise:?}");
 }

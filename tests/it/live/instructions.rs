@@ -33,6 +33,7 @@ fn spec(place: &Place, build: &Build, brake: Option<Brake>) -> LaunchSpec {
     };
     let prepared = sweep::prepare(&request, &Catalogue::builtin().unwrap(), 1024).unwrap();
     LaunchSpec {
+        template: None,
         directory: place.path().join("launch"),
         log: place.path().join("server.log"),
         build: build.clone(),

@@ -67,7 +67,8 @@ fn three_majors_give_every_cell_the_same_data_and_a_site() {
 fn check_counts(microbenchmark: &Microbenchmark, outcome: &Outcome) {
     let Outcome::Measured(measurement) = outcome else { panic!("{}: {outcome:?}", microbenchmark.name) };
     let (name, m) = (&microbenchmark.name, measurement);
-    assert!(m.events > 0 && m.seconds >= 0.1, "{name}: {m:?}");
+    // A faster member of a crew needs less than the slowest.
+    assert!(m.events > 0 && m.seconds > 0.0, "{name}: {m:?}");
     assert_eq!(m.queries, m.events * u64::from(microbenchmark.queries_per_event()), "{name}");
     assert_eq!(m.queries, m.reads + m.writes + m.others, "{name}");
     assert_eq!(m.retries, 0, "{name}");

@@ -5,6 +5,7 @@ mod failures;
 mod growth;
 mod interruption;
 mod order;
+mod turns;
 mod verdicts;
 mod world;
 
@@ -20,10 +21,11 @@ use regtrack::catalog::versions::Catalogue;
 use regtrack::domain::{HostFingerprint, Outcome, Report, SliceRecord, SweepManifest, TargetId};
 use regtrack::store::Store;
 use regtrack::sweep::{
-    self, Event, Execution, Prepared, SliceKey, SweepError, SweepPlan, SweepRequest, Walked, WantedServer, profile,
+    self, Crew, Event, Execution, Prepared, SliceKey, SweepError, SweepPlan, SweepRequest, Walked, WantedServer,
+    profile,
 };
 
-use world::World;
+use world::{Workbench, World};
 
 /// Memory of the simulated machine.
 const MEMORY_MIB: u64 = 8192;
@@ -97,9 +99,10 @@ impl Lab {
             settings,
             init: prepared.init_options(),
             clusters: self.clusters.path().to_owned(),
+            crew: Crew::fitting(&prepared.protocol, prepared.launches, prepared.memory_mib),
             events: &mut |event| events.push(event),
         };
-        let walked = sweep::execute(&plan, world, &mut execution);
+        let walked = sweep::execute(&plan, &Workbench::new(world), &mut execution);
         let manifest = self.store.manifest(&id).unwrap().unwrap();
         Call { prepared, manifest, plan, walked, events }
     }
@@ -158,7 +161,7 @@ fn key(slice: &SliceRecord) -> SliceKey {
     SliceKey { block: slice.block, target: slice.target.clone(), microbenchmark: slice.microbenchmark.clone() }
 }
 
-/// A request for `range` with the numbers of the quick profile.
+/// A request for `range` with the numbers of the quick profile, but one launch after the other.
 fn request(range: &str, launches: u32, benches: &[&str]) -> SweepRequest {
     SweepRequest {
         variants: Vec::new(),
@@ -176,6 +179,8 @@ fn request(range: &str, launches: u32, benches: &[&str]) -> SweepRequest {
         suite: None,
         base: None,
         unix_socket: false,
+        stretch_seconds: Some(0.0),
+        placement: None,
     }
 }
 

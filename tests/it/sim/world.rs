@@ -1,8 +1,10 @@
 //! A machine that exists only in memory: releases of known speed, launches with noise of a known size,
 //! and faults where a test wants them. It keeps a diary of everything that it was asked to do.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
@@ -11,8 +13,8 @@ use regtrack::build::{BuildError, Builder, Choice, Request};
 use regtrack::domain::{
     Build, BuildFingerprint, Measurement, Microbenchmark, Protocol, Provenance, RateUnit, Version, WireProtocol,
 };
-use regtrack::load::Random;
-use regtrack::measure::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError, postwrite_name};
+use regtrack::load::{Random, Until};
+use regtrack::measure::{Bench, Launch, LaunchFacts, LaunchSpec, MeasureError, Stretch, postwrite_name};
 use regtrack::server::ServerError;
 
 /// A change of speed that comes with a release and stays in all later ones.
@@ -30,10 +32,15 @@ pub(super) struct Change {
 pub(super) enum Act {
     Begin,
     Continue,
+    /// A stretch of so many events.
+    Stretch(u64),
+    /// The end of a slice.
     Measure(String),
     Postwrite(u32),
     Recover,
-    Close { keep: bool },
+    Close {
+        keep: bool,
+    },
 }
 
 /// When an interruption reaches the program.
@@ -74,6 +81,11 @@ pub(super) struct World {
     pub(super) diary: Vec<(String, Act)>,
     /// Steps so far.
     pub(super) steps: usize,
+    /// Events of each write that a given-up launch's table has seen.
+    pub(super) ages: Vec<(String, BTreeMap<String, u64>)>,
+    /// Launches that are up, and the most that were.
+    up: usize,
+    pub(super) most_up: usize,
     clusters: BTreeMap<PathBuf, Cluster>,
 }
 
@@ -84,6 +96,8 @@ struct Cluster {
     done: BTreeSet<String>,
     /// Steps that were tried and failed.
     lost: BTreeSet<String>,
+    /// Events of each write.
+    events: BTreeMap<String, u64>,
 }
 
 impl World {
@@ -103,6 +117,9 @@ impl World {
             interrupt: None,
             diary: Vec::new(),
             steps: 0,
+            ages: Vec::new(),
+            up: 0,
+            most_up: 0,
             clusters: BTreeMap::new(),
         }
     }
@@ -117,9 +134,10 @@ impl World {
         self.clusters.len()
     }
 
-    /// What was done in a launch, and in which order.
+    /// What was done in a launch, and in which order; slices as a whole.
     pub(super) fn acts(&self, launch: &str) -> Vec<Act> {
-        self.diary.iter().filter(|(name, _)| name == launch).map(|(_, act)| act.clone()).collect()
+        let acts = self.diary.iter().filter(|(name, act)| name == launch && !matches!(act, Act::Stretch(_)));
+        acts.map(|(_, act)| act.clone()).collect()
     }
 
     /// Names of the launches in the order in which they were worked on.
@@ -225,8 +243,31 @@ impl Builder for World {
     }
 }
 
-impl Bench for World {
-    fn open(&mut self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError> {
+/// The world as the place where launches happen: several may be up together.
+pub(super) struct Workbench<'w>(RefCell<&'w mut World>);
+
+impl<'w> Workbench<'w> {
+    pub(super) fn new(world: &'w mut World) -> Self {
+        Self(RefCell::new(world))
+    }
+}
+
+impl Bench for Workbench<'_> {
+    fn open(&self, spec: &LaunchSpec) -> Result<Box<dyn Launch + '_>, MeasureError> {
+        let facts = self.0.borrow_mut().open(spec)?;
+        Ok(Box::new(SimLaunch {
+            world: &self.0,
+            spec: spec.clone(),
+            name: name(spec),
+            facts,
+            alive: true,
+            slice: None,
+        }))
+    }
+}
+
+impl World {
+    fn open(&mut self, spec: &LaunchSpec) -> Result<LaunchFacts, MeasureError> {
         let name = name(spec);
         let interrupted = self.step();
         if interrupted == Some(Moment::Before) {
@@ -251,25 +292,41 @@ impl Bench for World {
         if interrupted.is_some() {
             return Err(MeasureError::Interrupted);
         }
-        Ok(Box::new(SimLaunch { world: self, spec: spec.clone(), name, facts, alive: true }))
+        self.up += 1;
+        self.most_up = self.most_up.max(self.up);
+        Ok(facts)
     }
 }
 
-struct SimLaunch<'a> {
-    world: &'a mut World,
+struct SimLaunch<'a, 'w> {
+    world: &'a RefCell<&'w mut World>,
     spec: LaunchSpec,
     name: String,
     facts: LaunchFacts,
     alive: bool,
+    slice: Option<Slice>,
 }
 
-impl SimLaunch<'_> {
-    fn cluster(&mut self) -> &mut Cluster {
-        self.world.clusters.get_mut(&self.spec.directory).unwrap()
+/// A slice in the making.
+struct Slice {
+    microbenchmark: Microbenchmark,
+    /// Whether an interruption comes when its effect is there.
+    interrupted: bool,
+    /// Events so far, with those that do not count.
+    events: u64,
+}
+
+impl SimLaunch<'_, '_> {
+    fn with_cluster<T>(&self, act: impl FnOnce(&mut Cluster) -> T) -> T {
+        act(self.world.borrow_mut().clusters.get_mut(&self.spec.directory).unwrap())
+    }
+
+    fn write(&self, act: Act) {
+        self.world.borrow_mut().write(&self.name, act);
     }
 
     fn done(&mut self, step: String) {
-        self.cluster().done.insert(step.clone());
+        self.with_cluster(|cluster| cluster.done.insert(step.clone()));
         self.facts.done.insert(step);
     }
 
@@ -287,71 +344,112 @@ impl SimLaunch<'_> {
     }
 
     /// The table must be in the state that the suite says, whatever happened before.
-    fn check_table(&mut self, microbenchmark: &Microbenchmark) {
+    fn check_table(&self, microbenchmark: &Microbenchmark) {
         let expected = self.expected_before(microbenchmark.step);
-        let cluster = self.cluster();
-        let missing: Vec<&String> =
-            expected.iter().filter(|step| !cluster.done.contains(*step) && !cluster.lost.contains(*step)).collect();
-        assert!(missing.is_empty(), "{}: {} was measured without {missing:?}", self.name, microbenchmark.name);
+        self.with_cluster(|cluster| {
+            let missing: Vec<&String> =
+                expected.iter().filter(|step| !cluster.done.contains(*step) && !cluster.lost.contains(*step)).collect();
+            assert!(missing.is_empty(), "{}: {} was measured without {missing:?}", self.name, microbenchmark.name);
+        });
+    }
+
+    /// Runs events of the slice at the release's true rate.
+    fn run(&mut self, until: Until) -> Result<Stretch, MeasureError> {
+        let version = self.spec.build.version;
+        let slice = self.slice.as_mut().ok_or(MeasureError::NoSlice)?;
+        let queries = self.world.borrow().true_rate(&slice.microbenchmark, version, &self.spec.protocol);
+        let rate = queries / f64::from(slice.microbenchmark.queries_per_event());
+        let events = match until {
+            Until::Events(events) => events,
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of events")]
+            Until::Elapsed(elapsed) => (elapsed.as_secs_f64() * rate).ceil() as u64,
+        };
+        slice.events += events;
+        Ok(Stretch { events, elapsed: Duration::from_secs_f64(events as f64 / rate) })
     }
 }
 
-impl Launch for SimLaunch<'_> {
+impl Launch for SimLaunch<'_, '_> {
     fn facts(&self) -> &LaunchFacts {
         &self.facts
     }
 
-    fn measure(&mut self, microbenchmark: &Microbenchmark) -> Result<(Timestamp, Measurement), MeasureError> {
-        let interrupted = self.world.step();
+    fn begin(&mut self, microbenchmark: &Microbenchmark) -> Result<(), MeasureError> {
+        let interrupted = self.world.borrow_mut().step();
         if interrupted == Some(Moment::Before) {
             return Err(MeasureError::Interrupted);
         }
-        let (step, version) = (microbenchmark.name.clone(), self.spec.build.version);
-        assert!(self.alive, "{}: {step} was measured on a dead server", self.name);
+        assert!(self.alive, "{}: {} was measured on a dead server", self.name, microbenchmark.name);
         self.check_table(microbenchmark);
-        self.world.write(&self.name, Act::Measure(step.clone()));
-        if self.world.deadly.remove(&(self.name.clone(), step.clone())) {
+        let microbenchmark = microbenchmark.clone();
+        self.slice = Some(Slice { microbenchmark, interrupted: interrupted.is_some(), events: 0 });
+        Ok(())
+    }
+
+    fn warm_up(&mut self, until: Until) -> Result<Stretch, MeasureError> {
+        self.run(until)
+    }
+
+    fn stretch(&mut self, until: Until) -> Result<Stretch, MeasureError> {
+        let stretch = self.run(until)?;
+        self.write(Act::Stretch(stretch.events));
+        Ok(stretch)
+    }
+
+    fn finish(&mut self) -> Result<(Timestamp, Measurement), MeasureError> {
+        let version = self.spec.build.version;
+        let Slice { microbenchmark, interrupted, events } = self.slice.take().ok_or(MeasureError::NoSlice)?;
+        let step = microbenchmark.name.clone();
+        self.write(Act::Measure(step.clone()));
+        if self.world.borrow_mut().deadly.remove(&(self.name.clone(), step.clone())) {
             self.alive = false;
-            self.cluster().lost.insert(step);
+            self.with_cluster(|cluster| cluster.lost.insert(step));
             let (status, log) = ("signal: 11 (SIGSEGV)".to_owned(), self.spec.directory.join("server.log"));
             return Err(ServerError::Died { version, status, tail: Vec::new(), log }.into());
         }
-        if self.world.failing.contains(&(version, step.clone())) {
-            self.cluster().lost.insert(step);
+        if self.world.borrow().failing.contains(&(version, step.clone())) {
+            self.with_cluster(|cluster| cluster.lost.insert(step));
             return Err(MeasureError::NoServer { version });
         }
-        let measurement = self.world.measurement(microbenchmark, version, &self.name, &self.spec.protocol);
+        let measurement = self.world.borrow().measurement(&microbenchmark, version, &self.name, &self.spec.protocol);
+        if microbenchmark.writes() {
+            self.with_cluster(|cluster| cluster.events.insert(step.clone(), events));
+        }
         self.done(step);
-        if interrupted.is_some() { Err(MeasureError::Interrupted) } else { Ok((Timestamp::now(), measurement)) }
+        if interrupted { Err(MeasureError::Interrupted) } else { Ok((Timestamp::now(), measurement)) }
     }
 
     fn postwrite(&mut self, step: u32) -> Result<(), MeasureError> {
-        let interrupted = self.world.step();
+        let interrupted = self.world.borrow_mut().step();
         if interrupted == Some(Moment::Before) {
             return Err(MeasureError::Interrupted);
         }
         assert!(self.alive, "{}: a postwrite on a dead server", self.name);
-        self.world.write(&self.name, Act::Postwrite(step));
+        self.write(Act::Postwrite(step));
         self.done(postwrite_name(step));
         if interrupted.is_some() { Err(MeasureError::Interrupted) } else { Ok(()) }
     }
 
     fn recover(&mut self) -> Result<(), MeasureError> {
-        self.world.write(&self.name, Act::Recover);
-        if !self.world.recovers {
+        self.write(Act::Recover);
+        if !self.world.borrow().recovers {
             return Err(MeasureError::NoServer { version: self.spec.build.version });
         }
         self.alive = true;
-        let cluster = self.cluster();
-        cluster.server_starts += 1;
-        self.facts.server_start = cluster.server_starts;
+        self.facts.server_start = self.with_cluster(|cluster| {
+            cluster.server_starts += 1;
+            cluster.server_starts
+        });
         Ok(())
     }
 
     fn close(self: Box<Self>, keep: bool) -> Result<(), MeasureError> {
-        self.world.write(&self.name, Act::Close { keep });
+        self.write(Act::Close { keep });
+        let mut world = self.world.borrow_mut();
+        world.up -= 1;
         if !keep {
-            self.world.clusters.remove(&self.spec.directory);
+            let ages = world.clusters.remove(&self.spec.directory).map(|cluster| cluster.events).unwrap_or_default();
+            world.ages.push((self.name.clone(), ages));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::measure::MeasureError;
 
 /// The CPUs of both sides; `None` leaves a side alone.
 pub(super) struct Cpus {
+    allowed: CpuSet,
     client: Option<CpuSet>,
     backend: Option<CpuSet>,
 }
@@ -18,10 +19,10 @@ pub(super) struct Pinned {
 }
 
 impl Cpus {
-    /// Chooses among the CPUs that this process may use.
+    /// Chooses among the CPUs that this process may use: the last ones, since the first often handles the interrupts.
     pub(super) fn choose(placement: Placement) -> Result<Self, MeasureError> {
         let allowed = sched_getaffinity(None).map_err(error)?;
-        let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+        let mut cpus = (0..CpuSet::MAX_CPU).rev().filter(|cpu| allowed.is_set(*cpu));
         let mut next = || cpus.next().map(one);
         let (client, backend) = match placement {
             Placement::Free => (None, None),
@@ -30,14 +31,14 @@ impl Cpus {
                 (cpu, cpu)
             }
             Placement::Split => {
-                let (client, backend) = (next(), next());
-                if backend.is_none() {
+                let (backend, client) = (next(), next());
+                if client.is_none() {
                     return Err(MeasureError::OneCpu);
                 }
                 (client, backend)
             }
         };
-        Ok(Self { client, backend })
+        Ok(Self { allowed, client, backend })
     }
 
     /// Binds this thread to the client's CPU. Programs that it starts inherit that.
@@ -48,9 +49,10 @@ impl Cpus {
         Ok(Pinned { before: Some(before) })
     }
 
-    /// Binds the backends that the postmaster `pid` will start: they inherit it from the moment they are born.
+    /// Binds a backend, or the backends that the postmaster `pid` will start: they inherit it from the moment they are
+    /// born.
     pub(super) fn bind_backends(&self, pid: u32) -> Result<(), MeasureError> {
-        let Some(backend) = &self.backend else { return Ok(()) };
+        let backend = self.backend.as_ref().unwrap_or(&self.allowed);
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         // Without a pid the call would bind this thread.
         pid.map_or(Ok(()), |pid| sched_setaffinity(Some(pid), backend).map_err(error))
