@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{RelativeInstructions, ReportRow, SliceRecord, SweepManifest};
+use super::{RelativeInstructions, ReportRow, SliceRecord, TargetId};
 use crate::domain::Outcome;
 
 /// A difference of counts up to this share may come from what depends on the clock. Counts of equal servers differed by
@@ -14,16 +14,15 @@ type Blocks = BTreeMap<u32, f64>;
 
 /// Fills the cells' instructions. Counts under valgrind go before the processor's own, and are never mixed with them:
 /// one target of a row that has them decides for the row.
-pub(super) fn fill(rows: &mut [ReportRow], manifest: &SweepManifest, slices: &[SliceRecord], base: usize) {
+pub(super) fn fill(rows: &mut [ReportRow], targets: &[&TargetId], slices: &[SliceRecord], base: usize) {
     for row in rows {
         let of_row = |slice: &&SliceRecord| slice.microbenchmark == row.name;
         let slices: Vec<&SliceRecord> = slices.iter().filter(of_row).collect();
         let is_counted = slices.iter().any(|slice| slice.is_counting());
-        let blocks: Vec<Blocks> = manifest
-            .targets
+        let blocks: Vec<Blocks> = targets
             .iter()
             .map(|target| {
-                let of_target = slices.iter().filter(|slice| slice.target == target.id);
+                let of_target = slices.iter().filter(|slice| slice.target == **target);
                 of_target
                     .filter(|slice| slice.is_counting() == is_counted)
                     .filter_map(|slice| per_query(slice))
@@ -59,6 +58,60 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{Cell, Measurement, RateUnit};
+
+    fn slice(block: u32, launch: &str, target: &TargetId, instructions: Option<u64>) -> SliceRecord {
+        let outcome = match instructions {
+            Some(instructions) => Outcome::Measured(Box::new(Measurement {
+                queries: 10,
+                instructions: Some(instructions),
+                ..Measurement::default()
+            })),
+            None => Outcome::Failed("no valgrind".to_owned()),
+        };
+        SliceRecord {
+            block,
+            target: target.clone(),
+            launch: format!("{launch}{block}-{target}"),
+            server_start: 1,
+            microbenchmark: "scan_range=100".to_owned(),
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            outcome,
+        }
+    }
+
+    #[test]
+    fn the_processors_counts_are_not_mixed_with_valgrinds() {
+        let ids = ["16.4-0", "17.2-0"].map(|id| TargetId(id.to_owned()));
+        let [base, target] = &ids;
+        let row = ReportRow {
+            name: "scan_range=100".to_owned(),
+            group: String::new(),
+            unit: RateUnit::Qps,
+            definition: None,
+            cells: vec![Cell::default(), Cell::default()],
+        };
+        let filled = |slices: &[SliceRecord]| {
+            let mut rows = [row.clone()];
+            fill(&mut rows, &[base, target], slices, 0);
+            rows[0]
+                .cells
+                .iter()
+                .map(|cell| (cell.instructions_per_query, cell.relative_instructions))
+                .collect::<Vec<_>>()
+        };
+        let timed = [slice(1, "b", base, Some(1000)), slice(1, "b", target, Some(1100))];
+        let [of_base, of_target] = filled(&timed)[..] else { panic!() };
+        assert_eq!((of_base.0, of_target.0), (Some(100.0), Some(110.0)));
+        assert_eq!(of_target.1.unwrap().changed, None);
+        let counted = [slice(1, "i", base, Some(990)), slice(1, "i", target, None)];
+        let [of_base, of_target] = filled(&[timed, counted].concat())[..] else { panic!() };
+        assert_eq!(
+            (of_base.0, of_target),
+            (Some(99.0), (None, None)),
+            "its count failed, and the other is another thing"
+        );
+    }
 
     #[test]
     fn ratios_are_taken_inside_a_block() {

@@ -124,7 +124,8 @@ pub fn report(
     let base = position(manifest, base)?;
     let (mut rows, unplaced) = placed_rows(manifest, slices, catalogue);
     let layouts = cells::fill(&mut rows, manifest, slices, base)?;
-    instructions::fill(&mut rows, manifest, slices, base);
+    let targets: Vec<&TargetId> = manifest.targets.iter().map(|target| &target.id).collect();
+    instructions::fill(&mut rows, &targets, slices, base);
     let mut report = of_rows(manifest, rows, base, catalogue);
     report.warnings = unplaced;
     report.warnings.extend(warnings::of(&report, slices, catalogue.newest));

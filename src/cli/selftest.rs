@@ -228,6 +228,10 @@ fn measure_all(
     }
     let manifest = execution.manifest;
     let slices = store.slices(&manifest.id)?;
+    if walked.failed > 0 && args.keep.is_none() {
+        // The failures name logs in there.
+        printer.say(&format!("some slices failed; the results stay in {}", directory.keep().display()));
+    }
     Ok(Measured { manifest, slices, walked, slice_time })
 }
 

@@ -121,7 +121,10 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
     let requests = servers::requests(&prepared.wanted, &catalogue);
     let choices = builder.plan(&requests)?;
     let estimate = estimate(&prepared);
-    let description = describe(&prepared, &choices, estimate, &account);
+    let mut description = describe(&prepared, &choices, estimate, &account);
+    if args.instructions {
+        description += "\n  then instructions are counted under valgrind: some minutes for each server, at most twice";
+    }
     if args.dry_run {
         printer.data(&description)?;
         return Ok(());

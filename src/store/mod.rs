@@ -583,6 +583,19 @@ mod tests {
     }
 
     #[test]
+    fn a_count_of_instructions_stands_beside_the_timed_slice() {
+        let (_dir, store) = temporary_store();
+        let timed = slice("b1-a-1", 10, Some(5));
+        let counting = SliceRecord { launch: SliceRecord::counting_launch(1, &timed.target), ..timed.clone() };
+        assert!(counting.is_counting() && !timed.is_counting());
+        store.append("s", &timed).unwrap();
+        store.append("s", &counting).unwrap();
+        store.append("s", &SliceRecord { outcome: Outcome::Failed("late".to_owned()), ..counting.clone() }).unwrap();
+        let read = store.slices("s").unwrap();
+        assert!(read.len() == 2 && read.contains(&timed) && read.contains(&counting), "{read:?}");
+    }
+
+    #[test]
     fn leftovers_are_ignored_and_removed_by_the_next_writer() {
         let (_dir, store) = temporary_store();
         store.append("s", &slice("b1-a-1", 10, Some(5))).unwrap();

@@ -37,79 +37,107 @@ pub fn count(
             let wanted: BTreeSet<String> =
                 names.filter(|name| !counted.contains(&(block, target, name.as_str()))).cloned().collect();
             if !wanted.is_empty() {
-                launch(execution, block, target, &wanted, account, control, &mut walked)?;
+                let mut launch = Launch { execution: &mut *execution, walked: &mut walked, block, target };
+                launch.run(&wanted, account, control)?;
             }
         }
     }
     Ok(walked)
 }
 
-fn launch(
-    execution: &mut Execution<'_>,
+/// One counting launch.
+struct Launch<'a, 'b> {
+    execution: &'a mut Execution<'b>,
+    walked: &'a mut Walked,
     block: u32,
-    target: &TargetId,
-    wanted: &BTreeSet<String>,
-    account: &Account,
-    control: &Control,
-    walked: &mut Walked,
-) -> Result<(), SweepError> {
-    let name = SliceRecord::counting_launch(block, target);
-    // The seed of a counting launch is its own business, and it has no steps to be told.
-    let plan = LaunchPlan { block, target: target.clone(), name, seed: 0, steps: Vec::new() };
-    let label = execution.label(target);
-    let Some(spec) = execution.launch_spec(&plan)? else { return Ok(()) };
-    let text = format!("counting instructions of {label} (block {block}), {} microbenchmarks", wanted.len());
-    (execution.events)(Event::Note(text));
-    let mut broken = None;
-    let mut keep = |execution: &mut Execution<'_>, microbenchmark: &str, started_at, outcome: Outcome| {
+    target: &'a TargetId,
+}
+
+impl Launch<'_, '_> {
+    fn run(&mut self, wanted: &BTreeSet<String>, account: &Account, control: &Control) -> Result<(), SweepError> {
+        let name = SliceRecord::counting_launch(self.block, self.target);
+        // The seed of a counting launch is its own business, and it has no steps to be told.
+        let plan = LaunchPlan { block: self.block, target: self.target.clone(), name, seed: 0, steps: Vec::new() };
+        // Of a target without a build the timed launches have said why.
+        let Some(spec) = self.execution.launch_spec(&plan)? else { return Ok(()) };
+        let (block, count) = (self.block, wanted.len());
+        self.note(&format!("counting instructions (block {block}), {count} microbenchmarks"));
+        let mut left = wanted.clone();
+        let mut broken = None;
+        let ended = measure::count_instructions(&spec, wanted, account, control, &mut |microbenchmark, at, counted| {
+            left.remove(&microbenchmark.name);
+            let outcome = match counted {
+                Ok(measurement) => Outcome::Measured(Box::new(measurement)),
+                Err(error) => self.failed(&error),
+            };
+            match self.keep(&microbenchmark.name, at, outcome) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    broken = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        match (broken, ended) {
+            (Some(error), _) => Err(error),
+            (None, Ok(())) => Ok(()),
+            (None, Err(MeasureError::Interrupted)) => Err(SweepError::Interrupted),
+            // What fails while regtrack is asked to stop fails because of that.
+            (None, Err(_)) if crate::process::is_interrupted() => Err(SweepError::Interrupted),
+            (None, Err(error)) => {
+                let failure = self.failed(&error);
+                left.iter().try_for_each(|name| self.keep(name, Timestamp::now(), failure.clone()))
+            }
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        let label = self.execution.label(self.target);
+        (self.execution.events)(Event::Note(format!("{label}: {text}")));
+    }
+
+    fn failed(&mut self, error: &MeasureError) -> Outcome {
+        let reason = chain(error);
+        self.note(&reason);
+        Outcome::Failed(reason)
+    }
+
+    fn keep(&mut self, microbenchmark: &str, started_at: Timestamp, outcome: Outcome) -> Result<(), SweepError> {
         match outcome {
-            Outcome::Measured(_) => walked.measured += 1,
-            Outcome::Failed(_) => walked.failed += 1,
+            Outcome::Measured(_) => self.walked.measured += 1,
+            Outcome::Failed(_) => self.walked.failed += 1,
         }
         let record = SliceRecord {
-            block,
-            target: target.clone(),
-            launch: plan.name.clone(),
+            block: self.block,
+            target: self.target.clone(),
+            launch: SliceRecord::counting_launch(self.block, self.target),
             server_start: 1,
             microbenchmark: microbenchmark.to_owned(),
             started_at,
             outcome,
         };
-        execution.store.append(&execution.manifest.id, &record)
-    };
-    let mut left = wanted.clone();
-    let ended = measure::count_instructions(&spec, wanted, account, control, &mut |microbenchmark, at, counted| {
-        left.remove(&microbenchmark.name);
-        let outcome = match counted {
-            Ok(measurement) => Outcome::Measured(Box::new(measurement)),
-            Err(error) => {
-                let reason = chain(&error);
-                (execution.events)(Event::Note(format!("{label}: {reason}")));
-                Outcome::Failed(reason)
-            }
-        };
-        match keep(execution, &microbenchmark.name, at, outcome) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                broken = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    });
-    if let Some(error) = broken {
-        return Err(error.into());
+        Ok(self.execution.store.append(&self.execution.manifest.id, &record)?)
     }
-    match ended {
-        Ok(()) => Ok(()),
-        Err(MeasureError::Interrupted) => Err(SweepError::Interrupted),
-        Err(_) if crate::process::is_interrupted() => Err(SweepError::Interrupted),
-        Err(error) => {
-            let reason = chain(&error);
-            (execution.events)(Event::Note(format!("{label}: {reason}")));
-            for microbenchmark in &left {
-                keep(execution, microbenchmark, Timestamp::now(), Outcome::Failed(reason.clone()))?;
-            }
-            Ok(())
-        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_no_timed_slice() {
+        let target = TargetId("17.2-0".to_owned());
+        let counting = SliceRecord {
+            block: 1,
+            launch: SliceRecord::counting_launch(1, &target),
+            target,
+            server_start: 1,
+            microbenchmark: "scan_range=100".to_owned(),
+            started_at: Timestamp::UNIX_EPOCH,
+            outcome: Outcome::Measured(Box::default()),
+        };
+        let timed = SliceRecord { launch: "b1-17.2-0".to_owned(), ..counting.clone() };
+        assert!(crate::sweep::measured(std::slice::from_ref(&counting)).is_empty());
+        assert_eq!(crate::sweep::measured(&[counting, timed]).len(), 1);
     }
 }

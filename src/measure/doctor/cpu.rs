@@ -112,8 +112,10 @@ fn clock_source(files: &Files) -> Finding {
 /// Told for what comes after a sweep: nothing depends on it here.
 fn perf_events(files: &Files) -> Finding {
     const SETTING: &str = "proc/sys/kernel/perf_event_paranoid";
-    let check =
-        Check::new("perf events", "perf can explain a difference afterwards; regtrack uses no hardware counters");
+    let check = Check::new(
+        "perf events",
+        "with the CPU's counters slices have instructions, and perf can explain a difference",
+    );
     let Some(level) = files.read(SETTING).and_then(|text| text.parse::<i32>().ok()) else {
         return check.unknown(format!("there is no /{SETTING}"));
     };

@@ -41,8 +41,8 @@ const NPM: Program = Program {
     version: &["--version"],
     package: "npm",
 };
-/// Nice to have: each is needed for some sources and some releases only.
-const OTHERS: [Program; 4] = [
+/// Nice to have: each is needed for some sources, releases or options only.
+const OTHERS: [Program; 5] = [
     Program { check: Check::new("flex", GENERATING), names: &["flex"], version: &["--version"], package: "flex" },
     Program { check: Check::new("bison", GENERATING), names: &["bison"], version: &["--version"], package: "bison" },
     Program {
@@ -56,6 +56,12 @@ const OTHERS: [Program; 4] = [
         names: &["git"],
         version: &["--version"],
         package: "git",
+    },
+    Program {
+        check: Check::new("valgrind", "counts instructions: sweep --instructions"),
+        names: &["valgrind"],
+        version: &["--version"],
+        package: "valgrind",
     },
 ];
 const SETPRIV: Program = Program {

@@ -24,7 +24,7 @@ use crate::server::{Account, Cluster, Server, StartOptions};
 use crate::sql::Connection;
 
 /// Most rows of the table; a sweep with fewer has its own number.
-pub const MOST_ROWS: u64 = 10_000;
+const MOST_ROWS: u64 = 10_000;
 
 /// Below the data directory, so that it goes when that goes.
 const COUNTS_DIR: &str = "regtrack_counts";
@@ -209,7 +209,11 @@ impl<'a> Counting<'a> {
         if tally.interrupted { Err(MeasureError::Interrupted) } else { Ok(tally) }
     }
 
+    /// Vacuum and checkpoint. Vacuum marks no page as all-visible whose rows were committed without waiting for the WAL
+    /// as long as that is not on the disk (`heap_page_is_all_visible` in src/backend/access/heap/vacuumlazy.c), so a
+    /// checkpoint goes before it: chance would decide which pages an index-only scan visits later.
     fn tidy(&self) -> Result<(), MeasureError> {
+        self.running()?.0.execute("CHECKPOINT").map_err(MeasureError::Admin)?;
         tidy(&self.running()?.0, self.spec.build.version.major, &self.spec.suite.dataset.table)?;
         self.check_stop()
     }
@@ -280,7 +284,7 @@ mod tests {
             statements: vec![point],
             why: String::new(),
         };
-        assert_eq!(events(&microbenchmark, 5000), MOST_EVENTS);
+        assert_eq!(events(&microbenchmark, 5000), BUDGET / (PER_STATEMENT + PER_ROW));
         microbenchmark.statements = vec![Statement { times: 4, ..range }];
         assert_eq!(events(&microbenchmark, 5000), BUDGET / (4 * (PER_STATEMENT + 99 * PER_ROW)));
         microbenchmark.statements = vec![statement(Vec::new())];
