@@ -24,21 +24,9 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Starts the display for getting servers: no slices yet.
-    pub(super) fn of_builds(printer: Printer, control: Arc<Control>) -> Self {
-        Self::start(Display::new(printer, 0, 0, Duration::ZERO, control))
-    }
-
-    /// Starts the display for `total` slices of which `stored` are there already; the others will
-    /// take about `estimate`.
-    pub(super) fn of_slices(
-        printer: Printer,
-        total: usize,
-        stored: usize,
-        estimate: Duration,
-        control: Arc<Control>,
-    ) -> Self {
-        Self::start(Display::new(printer, total, stored, estimate, control))
+    /// Starts the display. How much there is to do comes with the events.
+    pub(super) fn new(printer: Printer, control: Arc<Control>) -> Self {
+        Self::start(Display::new(printer, control))
     }
 
     fn start(mut display: Display) -> Self {
@@ -88,22 +76,37 @@ struct Display {
 }
 
 impl Display {
-    fn new(printer: Printer, total: usize, stored: usize, estimate: Duration, control: Arc<Control>) -> Self {
+    fn new(printer: Printer, control: Arc<Control>) -> Self {
         let target =
             if printer.is_live() { ProgressDrawTarget::stderr_with_hz(2) } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
-        let template = if total == 0 { "{elapsed} {msg}" } else { "{bar:30} {pos}/{len} {elapsed} {msg}" };
-        let style = ProgressStyle::with_template(template);
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_position(stored as u64);
-        let (launch, slice) = (String::new(), String::new());
-        let started = Instant::now();
-        Self { printer, bar, control, started, estimate, wanted: total - stored, finished: 0, launch, slice }
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(style("{elapsed} {msg}"));
+        let (launch, slice, started) = (String::new(), String::new(), Instant::now());
+        Self { printer, bar, control, started, estimate: Duration::ZERO, wanted: 0, finished: 0, launch, slice }
+    }
+
+    /// What was finished in this call is among the stored slices.
+    fn planned(&mut self, total: usize, stored: usize, estimate: Duration) {
+        self.wanted = self.finished + total - stored;
+        if self.finished == 0 {
+            (self.estimate, self.started) = (estimate, Instant::now());
+        }
+        self.bar.set_style(style("{bar:30} {pos}/{len} {elapsed} {msg}"));
+        self.bar.set_length(total as u64);
+        self.bar.set_position(stored as u64);
     }
 
     fn show(&mut self, event: Event) {
         match event {
             Event::Note(text) => self.line(&format!("note: {text}")),
+            Event::Planned { total, stored, estimate } => self.planned(total, stored, estimate),
+            Event::BudgetSpent { budget, open } => {
+                let budget = HumanDuration(budget);
+                self.line(&format!(
+                    "note: the next block would not end within the budget of {budget}; {open} microbenchmarks are open, \
+                     and the same command goes on with them"
+                ));
+            }
             Event::BuildStarted { number, of, choice } => {
                 self.slice = format!("getting server {number} of {of}: {choice}");
             }
@@ -168,6 +171,10 @@ impl Display {
     fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 fn rate_text(rate: f64, unit: RateUnit) -> String {

@@ -195,12 +195,8 @@ fn measure_all(
     let settings: BTreeMap<TargetId, String> = targets.map(|target| (target.id.clone(), settings.clone())).collect();
 
     let stored = store.slices(&manifest.id)?;
-    let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
-    let measured = sweep::measured(&stored);
-    let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &measured);
     let crew = Crew::fitting(&prepared.protocol, prepared.launches, prepared.memory_mib);
-    let estimate = plan.estimate(&prepared.suite, &prepared.protocol, crew).duration;
-    let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, Arc::clone(&control));
+    let progress = Progress::new(printer, Arc::clone(&control));
     let placement = prepared.protocol.placement.unwrap_or_default();
     let start = StartOptions::default();
     let bench = LiveBench { account: account.clone(), start, control: Arc::clone(&control), placement };
@@ -215,7 +211,7 @@ fn measure_all(
         events: &mut |event| progress.event(event),
     };
     let begin = Instant::now();
-    let mut walked = sweep::execute(&plan, &bench, &mut execution).map_err(failure)?;
+    let mut walked = sweep::run(&mut execution, &bench, None).map_err(failure)?;
     let slices = u32::try_from(walked.measured).ok().filter(|slices| *slices > 0);
     let slice_time = slices.map(|slices| begin.elapsed() / slices);
     if args.instructions {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Parser as _};
@@ -25,7 +26,8 @@ use crate::site;
 use crate::store::{Store, StoreError, StoreLock};
 use crate::sweep::profile::{self, PROFILES, Profile};
 use crate::sweep::{
-    self, Crew, Estimate, Execution, LaunchPlan, Prepared, SweepError, SweepRequest, WantedPlacement, WantedServer,
+    self, Crew, Estimate, Execution, LaunchPlan, Prepared, SweepError, SweepRequest, WantedPlacement, WantedPrecision,
+    WantedServer,
 };
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
@@ -69,9 +71,18 @@ pub(super) struct SweepArgs {
     /// Seconds of uncounted warm-up before each slice
     #[arg(long, value_parser = parse_warmup, value_name = "SECONDS", requires = "range")]
     warmup: Option<f64>,
-    /// Launches (server starts with freshly loaded data) per release
+    /// Launches (server starts on freshly loaded data) per release, at most
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), requires = "range")]
     launches: Option<u32>,
+    /// A microbenchmark whose ratios are known to within this, such as 1%, gets no more launches; `off` makes all
+    #[arg(long, value_parser = parse_precision, value_name = "PERCENT", requires = "range")]
+    precision: Option<WantedPrecision>,
+    /// Chance of finding a change of 1 % plus the precision, such as 0.9
+    #[arg(long, value_parser = parse_power, requires = "range")]
+    power: Option<f64>,
+    /// Begin no block that would end later than this from now: 90s, 30min, 6h
+    #[arg(long, value_parser = parse_budget, value_name = "TIME")]
+    budget: Option<Duration>,
     /// Data checksums, where the release has them, instead of the configuration set's choice
     #[arg(long, value_parser = parse_switch, value_name = "on|off", requires = "range")]
     data_checksums: Option<bool>,
@@ -171,6 +182,7 @@ fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>
     let previous = *previous;
     let merged = SweepArgs {
         fresh: args.fresh,
+        budget: args.budget.or(previous.budget),
         dry_run: args.dry_run,
         site: args.site.or(previous.site),
         clusters: args.clusters.or(previous.clusters),
@@ -203,6 +215,8 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
         unix_socket: args.transport == "unix",
         stretch_seconds: args.stretch,
         placement: args.placement,
+        precision: args.precision,
+        power: args.power,
     }
 }
 
@@ -213,7 +227,8 @@ fn start_options(args: &SweepArgs) -> StartOptions {
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
 pub(super) fn estimate(prepared: &Prepared) -> Estimate {
     let targets: Vec<TargetId> = prepared.wanted.iter().map(|server| TargetId(server.label())).collect();
-    let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, prepared.launches, &BTreeSet::new());
+    let wanted = prepared.protocol.microbenchmarks.iter().map(|name| (name.clone(), prepared.launches)).collect();
+    let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, &wanted, &BTreeSet::new());
     plan.estimate(&prepared.suite, &prepared.protocol, crew(prepared))
 }
 
@@ -238,7 +253,7 @@ fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, ac
          estimated duration {} without getting the servers, about {} MiB of disk while a server runs",
         counted(prepared.wanted.len(), if variants > 1 { "server" } else { "release" }, "s"),
         counted(protocol.microbenchmarks.len(), "microbenchmark", "s"),
-        counted(prepared.launches as usize, "launch", "es"),
+        launches(prepared),
         prepared.profile,
         servers.join(", "),
         base,
@@ -255,6 +270,17 @@ fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, ac
         let _ = write!(text, "\n  PostgreSQL refuses to run as root: servers run under the account {}", account.name);
     }
     text
+}
+
+/// `5 launches`, `at most 20 launches (until ratios are known to 1 %)`
+fn launches(prepared: &Prepared) -> String {
+    let launches = counted(prepared.launches as usize, "launch", "es");
+    match prepared.stopping {
+        None => launches,
+        Some(stopping) => {
+            format!("at most {launches} (until ratios are known to {} %)", 100.0 * stopping.precision)
+        }
+    }
 }
 
 /// `1 launch`, `2 launches`
@@ -334,43 +360,25 @@ fn measure_all(
     watch_signals(&stop)?;
     let control = Arc::new(Control { stop, ..Control::default() });
 
-    let progress = Progress::of_builds(printer, Arc::clone(&control));
+    let progress = Progress::new(printer, Arc::clone(&control));
     let targets = sweep::targets(prepared, choices, builder, &mut |event| progress.event(event));
     drop(progress);
     let targets = targets.map_err(failure)?;
     show_fingerprints(printer, &targets);
 
     let host = measure::fingerprint(&place.clusters);
-    let mut manifest = sweep::open(&place.store, prepared, targets, host, doctor, arguments, args.fresh)?;
+    let manifest = sweep::open(&place.store, prepared, targets, host, doctor, arguments, args.fresh)?;
     let wanted_base = &manifest.targets[prepared.base];
     if let Some(base) = manifest.targets.iter().find(|target| target.id == manifest.base && target.id != wanted_base.id)
     {
         printer
             .say(&format!("note: without a server for {}, ratios are relative to {}", wanted_base.label, base.label));
     }
-    let slices = place.store.slices(&manifest.id)?;
-    let stored = sweep::measured(&slices);
-    let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
-    let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
-    if plan.stored > 0 {
-        printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
-    }
-    let clusters = place.clusters.join(&manifest.id);
-    let mut planned: BTreeSet<String> = plan.launches.iter().map(|launch| launch.name.clone()).collect();
-    planned.extend(plan.launches.iter().map(LaunchPlan::template));
-    measure::remove_stale(&clusters, &planned)?;
     let settings = render_settings(prepared, &manifest)?;
-    let crew = crew(prepared);
-    let estimate = plan.estimate(&prepared.suite, &prepared.protocol, crew).duration;
     let mut bench =
         LiveBench { account: account.clone(), start: start_options(args), control, placement: Placement::Free };
-    if manifest.placement.is_none() && !plan.launches.is_empty() {
-        manifest.placement = Some(calibrate(&bench, prepared, &manifest, &settings, place, printer)?);
-        place.store.write_manifest(&manifest)?;
-    }
-    bench.placement = manifest.placement.unwrap_or_default();
     let control = Arc::clone(&bench.control);
-    let progress = Progress::of_slices(printer, plan.total, plan.stored, estimate, Arc::clone(&control));
+    let progress = Progress::new(printer, Arc::clone(&control));
     let mut execution = Execution {
         store: &place.store,
         manifest,
@@ -378,16 +386,33 @@ fn measure_all(
         settings,
         init: prepared.init_options(),
         clusters: place.clusters.clone(),
-        crew,
+        crew: crew(prepared),
         events: &mut |event| progress.event(event),
     };
-    let mut walked = sweep::execute(&plan, &bench, &mut execution).map_err(failure)?;
+    let (plan, _) = sweep::next(&execution, &BTreeSet::new())?;
+    if plan.stored > 0 {
+        printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
+    }
+    let clusters = place.clusters.join(&execution.manifest.id);
+    let launches = plan.launches.iter().map(|launch| launch.name.clone());
+    let templates = plan.launches.iter().map(LaunchPlan::template);
+    measure::remove_stale(&clusters, &launches.chain(templates).collect())?;
+    if execution.manifest.placement.is_none() && !plan.launches.is_empty() {
+        let placement = calibrate(&bench, prepared, &execution, printer)?;
+        execution.manifest.placement = Some(placement);
+        place.store.write_manifest(&execution.manifest)?;
+    }
+    bench.placement = execution.manifest.placement.unwrap_or_default();
+    let mut walked = sweep::run(&mut execution, &bench, args.budget).map_err(failure)?;
     if args.instructions {
+        let slices = place.store.slices(&execution.manifest.id)?;
         let counted = sweep::count(&mut execution, &slices, account, &control).map_err(failure)?;
         walked.measured += counted.measured;
         walked.failed += counted.failed;
     }
-    measure::remove_stale(&clusters, &BTreeSet::new())?;
+    if walked.open == 0 {
+        measure::remove_stale(&clusters, &BTreeSet::new())?;
+    }
     Ok(walked)
 }
 
@@ -395,23 +420,22 @@ fn measure_all(
 fn calibrate(
     bench: &LiveBench,
     prepared: &Prepared,
-    manifest: &SweepManifest,
-    settings: &BTreeMap<TargetId, String>,
-    place: &Place,
+    execution: &Execution<'_>,
     printer: Printer,
 ) -> Result<Placement, Failure> {
     /// Enough for point queries, and loaded at once.
     const ROWS: u64 = 20_000;
+    let manifest = &execution.manifest;
     let base = manifest.targets.iter().find(|target| target.id == manifest.base);
     let Some(base) = base.and_then(|base| base.build.clone()) else { return Ok(Placement::default()) };
     let name = "calibration";
     let spec = LaunchSpec {
-        directory: place.clusters.join(&manifest.id).join(name),
+        directory: execution.clusters.join(&manifest.id).join(name),
         template: None,
-        log: place.store.log(&manifest.id, name)?,
+        log: execution.store.log(&manifest.id, name)?,
         build: base,
         brake: None,
-        settings: settings.get(&manifest.base).cloned().unwrap_or_default(),
+        settings: execution.settings.get(&manifest.base).cloned().unwrap_or_default(),
         init: prepared.init_options(),
         suite: Arc::clone(&prepared.suite),
         protocol: Protocol {
@@ -489,6 +513,32 @@ pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
 
 fn parse_warmup(text: &str) -> Result<f64, String> {
     if text == "0" { Ok(0.0) } else { parse_seconds(text) }
+}
+
+fn parse_precision(text: &str) -> Result<WantedPrecision, String> {
+    if text == "off" {
+        return Ok(WantedPrecision::Fixed);
+    }
+    match text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>() {
+        Ok(percent) if (0.1..=50.0).contains(&percent) => Ok(WantedPrecision::Within(percent / 100.0)),
+        _ => Err("write a share from 0.1% to 50%, or off".to_owned()),
+    }
+}
+
+fn parse_power(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(power) if (0.5..=0.99).contains(&power) => Ok(power),
+        _ => Err("write a chance from 0.5 to 0.99".to_owned()),
+    }
+}
+
+fn parse_budget(text: &str) -> Result<Duration, String> {
+    let units = [("min", 60.0), ("h", 3600.0), ("d", 86_400.0), ("s", 1.0)];
+    let found = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    match found.and_then(|(number, seconds)| Some(number.trim().parse::<f64>().ok()? * seconds)) {
+        Some(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("write a time such as 90s, 30min, 6h or 2d".to_owned()),
+    }
 }
 
 fn parse_placement(text: &str) -> Result<WantedPlacement, String> {

@@ -45,6 +45,8 @@ pub struct Walked {
     pub measured: usize,
     /// Slices that failed.
     pub failed: usize,
+    /// Microbenchmarks that are not settled because the budget is spent.
+    pub open: usize,
 }
 
 /// Runs every launch of `plan`, those of a crew together. A failure of one cell or one launch is stored and the walk

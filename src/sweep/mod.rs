@@ -1,8 +1,8 @@
 //! The main job: what to run next, and what to do when it fails.
 //!
 //! [`prepare()`] turns what a person asked for into checked facts, [`targets`] gets the servers,
-//! [`open`] finds or begins the sweep in the results, [`plan()`] says what is left to do and
-//! [`execute()`] does it. The outside world enters through [`crate::build::Builder`] and
+//! [`open`] finds or begins the sweep in the results, [`plan()`] says what is left to do,
+//! [`execute()`] does it, and [`run()`] repeats both until every question is answered. The outside world enters through [`crate::build::Builder`] and
 //! [`crate::measure::Bench`] only.
 
 mod counting;
@@ -10,6 +10,7 @@ mod execute;
 mod plan;
 mod prepare;
 pub mod profile;
+mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -20,8 +21,10 @@ use sha2::{Digest, Sha256};
 pub use counting::count;
 pub use execute::{Execution, Walked, execute};
 pub use plan::{Crew, Estimate, LaunchPlan, SliceKey, Step, SweepPlan, plan};
-pub use prepare::{Prepared, SweepRequest, WantedPlacement, WantedServer, check_space, prepare};
+pub use prepare::{Prepared, SweepRequest, WantedPlacement, WantedPrecision, WantedServer, check_space, prepare};
+pub use run::{Wanted, next, run};
 
+use crate::analysis::AnalysisError;
 use crate::build::{BuildError, Builder, Choice, Progress};
 use crate::catalog::CatalogError;
 use crate::domain::{
@@ -114,6 +117,9 @@ pub enum SweepError {
     /// A builder failed before anything was tried.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// The results so far could not be looked at.
+    #[error(transparent)]
+    Analysis(#[from] AnalysisError),
     /// A lock or the account.
     #[error(transparent)]
     Measure(#[from] MeasureError),
@@ -124,6 +130,22 @@ pub enum SweepError {
 pub enum Event {
     /// One line worth reading.
     Note(String),
+    /// What is to be done, as far as it is known.
+    Planned {
+        /// Slices, stored ones included.
+        total: usize,
+        /// Slices that are stored.
+        stored: usize,
+        /// How long the others will take.
+        estimate: std::time::Duration,
+    },
+    /// The next block would take longer than what is left of the budget.
+    BudgetSpent {
+        /// The budget.
+        budget: std::time::Duration,
+        /// Microbenchmarks that are not settled.
+        open: usize,
+    },
     /// A server is being got.
     BuildStarted {
         /// Number, from 1.
@@ -244,7 +266,7 @@ pub fn open(
         arguments: arguments.to_vec(),
         origin,
         launches: prepared.launches,
-        stopping: None,
+        stopping: prepared.stopping,
         targets,
         former_targets: Vec::new(),
         base,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::run::Wanted;
 use crate::domain::{Protocol, Suite, TargetId};
 use crate::load::Random;
 use crate::measure::slice_seconds;
@@ -103,7 +104,8 @@ pub struct Estimate {
     pub table_bytes: u64,
 }
 
-/// Makes the plan: per block all targets in random order, minus what is stored.
+/// Makes the plan: per block all targets in random order, of each microbenchmark the blocks that are `wanted`, minus what
+/// is stored.
 ///
 /// The order depends on the sweep's name and the block only, so a resumed sweep keeps it.
 #[must_use]
@@ -112,30 +114,30 @@ pub fn plan(
     suite: &Suite,
     protocol: &Protocol,
     targets: &[TargetId],
-    launches: u32,
+    wanted: &Wanted,
     stored: &BTreeSet<SliceKey>,
 ) -> SweepPlan {
-    let mut plan = SweepPlan { launches: Vec::new(), total: 0, stored: 0 };
-    for block in 1..=launches {
+    let mut plan = SweepPlan { launches: Vec::new(), total: stored_of(targets, protocol, stored), stored: 0 };
+    plan.stored = plan.total;
+    for block in 1..=wanted.values().copied().max().unwrap_or(0) {
         for target in shuffled(sweep, block, targets) {
-            let launch = launch(sweep, suite, protocol, block, target, stored);
-            let measures = launch.steps.iter().filter_map(|step| match step {
-                Step::Measure { wanted, .. } => Some(*wanted),
-                Step::Postwrite { .. } => None,
-            });
-            let (mut total, mut wanted) = (0, 0);
-            measures.for_each(|is_wanted| {
-                total += 1;
-                wanted += usize::from(is_wanted);
-            });
-            plan.total += total;
-            plan.stored += total - wanted;
-            if wanted > 0 {
+            let launch = launch(sweep, suite, protocol, block, target, wanted, stored);
+            let is_wanted = |step: &&Step| matches!(step, Step::Measure { wanted: true, .. });
+            let missing = launch.steps.iter().filter(is_wanted).count();
+            plan.total += missing;
+            if missing > 0 {
                 plan.launches.push(launch);
             }
         }
     }
     plan
+}
+
+/// Slices of the sweep's targets and microbenchmarks that are stored, whatever their block.
+fn stored_of(targets: &[TargetId], protocol: &Protocol, stored: &BTreeSet<SliceKey>) -> usize {
+    let is_of =
+        |key: &&SliceKey| targets.contains(&key.target) && protocol.microbenchmarks.contains(&key.microbenchmark);
+    stored.iter().filter(is_of).count()
 }
 
 fn launch(
@@ -144,6 +146,7 @@ fn launch(
     protocol: &Protocol,
     block: u32,
     target: &TargetId,
+    wanted: &Wanted,
     stored: &BTreeSet<SliceKey>,
 ) -> LaunchPlan {
     let mut steps = Vec::new();
@@ -151,8 +154,9 @@ fn launch(
     for (index, microbenchmark) in suite.microbenchmarks.iter().enumerate() {
         if protocol.microbenchmarks.contains(&microbenchmark.name) {
             let name = microbenchmark.name.clone();
+            let is_wanted = wanted.get(&name).is_some_and(|blocks| block <= *blocks);
             let key = SliceKey { block, target: target.clone(), microbenchmark: name };
-            steps.push(Step::Measure { index, wanted: !stored.contains(&key) });
+            steps.push(Step::Measure { index, wanted: is_wanted && !stored.contains(&key) });
             wrote |= microbenchmark.writes();
         }
         if wrote && suite.postwrite_after.contains(&microbenchmark.step) {
@@ -188,6 +192,29 @@ impl LaunchPlan {
 }
 
 impl SweepPlan {
+    /// The part of the plan that is one block, the first; `None` when nothing is left.
+    #[must_use]
+    pub fn first_block(&self) -> Option<Self> {
+        let block = self.launches.first()?.block;
+        let launches: Vec<LaunchPlan> =
+            self.launches.iter().take_while(|launch| launch.block == block).cloned().collect();
+        Some(Self { launches, ..*self })
+    }
+
+    /// What the plan will measure.
+    pub fn keys<'a>(&'a self, suite: &'a Suite) -> impl Iterator<Item = SliceKey> + 'a {
+        self.launches.iter().flat_map(|launch| {
+            launch.steps.iter().filter_map(|step| match step {
+                Step::Measure { index, wanted: true } => Some(SliceKey {
+                    block: launch.block,
+                    target: launch.target.clone(),
+                    microbenchmark: suite.microbenchmarks[*index].name.clone(),
+                }),
+                _ => None,
+            })
+        })
+    }
+
     /// The launches in the order in which they run, those together that are up together.
     pub fn crews(&self, size: usize) -> impl Iterator<Item = &[LaunchPlan]> {
         let blocks = self.launches.chunk_by(|a, b| a.block == b.block);

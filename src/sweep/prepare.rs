@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::SweepError;
 use super::profile::Profile;
+use crate::analysis;
 use crate::catalog::variants::Variants;
 use crate::catalog::versions::{self, Catalogue};
 use crate::catalog::{configs, configs::ConfigSet, suite};
-use crate::domain::{Placement, Protocol, Release, ReleaseRange, Suite, Variant, VariantName, Version};
+use crate::domain::{Placement, Protocol, Release, ReleaseRange, Stopping, Suite, Variant, VariantName, Version};
 use crate::server::InitOptions;
 
 /// What a person asked for; `None` takes the profile's value.
@@ -49,6 +50,19 @@ pub struct SweepRequest {
     pub stretch_seconds: Option<f64>,
     /// Which CPUs client and servers use.
     pub placement: Option<WantedPlacement>,
+    /// When a microbenchmark stops before it has all launches.
+    pub precision: Option<WantedPrecision>,
+    /// Chance with which a change of the threshold plus the precision is to be found.
+    pub power: Option<f64>,
+}
+
+/// How well a ratio is to be known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum WantedPrecision {
+    /// As well as the given number of launches tells.
+    Fixed,
+    /// To within this share either way: then no more launches are made.
+    Within(f64),
 }
 
 /// Which CPUs client and servers are to use.
@@ -82,6 +96,8 @@ impl SweepRequest {
             unix_socket: false,
             stretch_seconds: None,
             placement: None,
+            precision: None,
+            power: None,
         }
     }
 }
@@ -126,8 +142,10 @@ pub struct Prepared {
     pub config: ConfigSet,
     /// The numbers.
     pub protocol: Protocol,
-    /// Launches per release.
+    /// Launches per release, at most.
     pub launches: u32,
+    /// When a microbenchmark stops before that; absent when all launches are made.
+    pub stopping: Option<Stopping>,
     /// The profile's name.
     pub profile: &'static str,
     /// Memory for which the configuration is rendered, in MiB.
@@ -183,6 +201,14 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         transport: if request.unix_socket { "unix" } else { "tcp" }.to_owned(),
         microbenchmarks: suite::select(&suite, &request.benches)?,
     };
+    let launches = request.launches.unwrap_or(profile.launches).max(1);
+    let precision = match request.precision {
+        Some(WantedPrecision::Fixed) => None,
+        Some(WantedPrecision::Within(precision)) => Some(precision),
+        None => profile.precision,
+    };
+    let power = request.power.unwrap_or(analysis::POWER);
+    let stopping = precision.map(|precision| Stopping { precision, power, max_launches: launches });
     Ok(Prepared {
         wanted,
         base,
@@ -191,7 +217,8 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         suite_text,
         config,
         protocol,
-        launches: request.launches.unwrap_or(profile.launches).max(1),
+        launches,
+        stopping,
         profile: profile.name,
         memory_mib,
     })

@@ -27,8 +27,11 @@ pub struct Profile {
     pub placement: Option<Placement>,
     /// How long a postwrite lasts at least.
     pub postwrite: PostwriteRest,
-    /// Launches per target.
+    /// Launches per target, at most.
     pub launches: u32,
+    /// How well ratios are to be known, as a share: a microbenchmark whose ratios are gets no more launches. `None` makes
+    /// all launches.
+    pub precision: Option<f64>,
     /// Configuration set.
     pub config: &'static str,
 }
@@ -67,6 +70,7 @@ pub const PROFILES: [Profile; 4] = [
         placement: Some(Placement::Free),
         postwrite: PostwriteRest { base: 0.0, per_million: 0.0, cap: 0.0 },
         launches: 1,
+        precision: None,
         config: "default",
     },
     Profile {
@@ -82,21 +86,23 @@ pub const PROFILES: [Profile; 4] = [
         placement: None,
         postwrite: PostwriteRest { base: 2.0, per_million: 1.0, cap: 60.0 },
         launches: 1,
+        precision: None,
         config: "default",
     },
     Profile {
         name: "standard",
-        about: "five launches of 240 s: up to 1200 s per microbenchmark and release",
+        about: "for conclusions: launches of 20 s until each ratio is known to 1 %, at most 20 of them",
         rows: 10_000_000,
-        read_seconds: 240.0,
-        write_seconds: 240.0,
-        slice_warmup_seconds: 5.0,
-        load_warmup_seconds: 60.0,
+        read_seconds: 20.0,
+        write_seconds: 20.0,
+        slice_warmup_seconds: 2.0,
+        load_warmup_seconds: 20.0,
         scan_once: false,
         stretch_seconds: 0.25,
         placement: None,
-        postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
-        launches: 5,
+        postwrite: PostwriteRest { base: 10.0, per_million: 1.0, cap: 60.0 },
+        launches: 20,
+        precision: Some(0.01),
         config: "default",
     },
     Profile {
@@ -112,6 +118,7 @@ pub const PROFILES: [Profile; 4] = [
         placement: Some(Placement::Free),
         postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
         launches: 1,
+        precision: None,
         config: "callaghan",
     },
 ];

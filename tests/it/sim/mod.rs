@@ -7,12 +7,14 @@ mod interruption;
 mod noise;
 mod nulls;
 mod order;
+mod stopping;
 mod turns;
 mod verdicts;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -20,7 +22,7 @@ use regtrack::analysis;
 use regtrack::build::{Builder as _, Request};
 use regtrack::catalog::suite;
 use regtrack::catalog::versions::Catalogue;
-use regtrack::domain::{HostFingerprint, Outcome, Report, SliceRecord, SweepManifest, TargetId};
+use regtrack::domain::{HostFingerprint, Outcome, Report, SliceRecord, SweepManifest};
 use regtrack::store::Store;
 use regtrack::sweep::{
     self, Crew, Event, Execution, Prepared, SliceKey, SweepError, SweepPlan, SweepRequest, Walked, WantedServer,
@@ -78,6 +80,10 @@ impl Lab {
     }
 
     fn call(&self, world: &mut World, request: &SweepRequest, fresh: bool) -> Call {
+        self.call_within(world, request, fresh, None)
+    }
+
+    fn call_within(&self, world: &mut World, request: &SweepRequest, fresh: bool, budget: Option<Duration>) -> Call {
         let prepared = sweep::prepare(request, self.catalogue, MEMORY_MIB).unwrap();
         let choices = world.plan(&requests(&prepared)).unwrap();
         let mut events = Vec::new();
@@ -85,9 +91,6 @@ impl Lab {
         let arguments = ["sweep".to_owned(), request.range.to_string()];
         let host = HostFingerprint { memory_mib: MEMORY_MIB, ..HostFingerprint::default() };
         let manifest = sweep::open(&self.store, &prepared, targets, host, Vec::new(), &arguments, fresh).unwrap();
-        let stored = sweep::measured(&self.store.slices(&manifest.id).unwrap());
-        let ids: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
-        let plan = sweep::plan(&manifest.id, &prepared.suite, &prepared.protocol, &ids, prepared.launches, &stored);
         let mut settings = BTreeMap::new();
         for target in &manifest.targets {
             let text = prepared.config.render(target.version.major, prepared.memory_mib).unwrap();
@@ -104,7 +107,8 @@ impl Lab {
             crew: Crew::fitting(&prepared.protocol, prepared.launches, prepared.memory_mib),
             events: &mut |event| events.push(event),
         };
-        let walked = sweep::execute(&plan, &Workbench::new(world), &mut execution);
+        let (plan, _) = sweep::next(&execution, &BTreeSet::new()).unwrap();
+        let walked = sweep::run(&mut execution, &Workbench::new(world), budget);
         let manifest = self.store.manifest(&id).unwrap().unwrap();
         Call { prepared, manifest, plan, walked, events }
     }
@@ -183,6 +187,8 @@ fn request(range: &str, launches: u32, benches: &[&str]) -> SweepRequest {
         unix_socket: false,
         stretch_seconds: Some(0.0),
         placement: None,
+        precision: None,
+        power: None,
     }
 }
 

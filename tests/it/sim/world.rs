@@ -59,6 +59,8 @@ pub(super) struct World {
     /// Standard deviations of the logarithm of a rate: what all slices of a launch share, and the rest.
     pub(super) launch_sd: f64,
     pub(super) slice_sd: f64,
+    /// Starts of the names of microbenchmarks whose slices scatter ten times as much.
+    pub(super) unsteady: Vec<&'static str>,
 
     /// What builds are made with; another compiler makes other builds.
     pub(super) compiler: &'static str,
@@ -107,6 +109,7 @@ impl World {
             changes: Vec::new(),
             launch_sd: 0.01,
             slice_sd: 0.005,
+            unsteady: Vec::new(),
             compiler: "gcc 12.2.0",
             unbuildable: BTreeSet::new(),
             taken_port: None,
@@ -169,7 +172,9 @@ impl World {
         protocol: &Protocol,
     ) -> Measurement {
         let effect = self.launch_sd * self.normal(&[launch]);
-        let noise = self.slice_sd * self.normal(&[launch, &microbenchmark.name]);
+        let is_unsteady = self.unsteady.iter().any(|start| microbenchmark.name.starts_with(start));
+        let slice_sd = if is_unsteady { 10.0 * self.slice_sd } else { self.slice_sd };
+        let noise = slice_sd * self.normal(&[launch, &microbenchmark.name]);
         let rate = self.true_rate(microbenchmark, version, protocol) * (effect + noise).exp();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and small")]
         let queries = (rate * protocol.read_seconds).ceil() as u64;
