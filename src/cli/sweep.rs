@@ -15,7 +15,7 @@ use super::results::Results;
 use super::servers::{self, ServerArgs, absolute, watch_signals};
 use super::{Cli, Command, Failure, Global, doctor, tables};
 use crate::build::{Builder as _, Builds, Choice};
-use crate::catalog;
+use crate::catalog::{self, connections};
 use crate::domain::{Finding, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
@@ -75,6 +75,10 @@ pub(super) struct SweepArgs {
     /// Connect by tcp (as sysbench does) or unix
     #[arg(long, value_parser = ["tcp", "unix"], default_value = "tcp", requires = "range")]
     transport: String,
+    /// Connections at once, such as 1,4,16: every microbenchmark runs with each of these numbers [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "N,N", requires = "range",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(connections::MOST)))]
+    connections: Vec<u32>,
     /// Port for the servers [default: a free one]
     #[arg(long, value_parser = parse_port, requires = "range")]
     port: Option<u16>,
@@ -182,6 +186,7 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
         suite: args.suite.clone(),
         base: args.base.clone(),
         unix_socket: args.transport == "unix",
+        connections: args.connections.clone(),
     }
 }
 

@@ -1,14 +1,16 @@
 //! One microbenchmark on one connection: its statements prepared, its events executed, its counts
 //! kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::random::{Random, Zipfian};
-use super::wire::{Params, Prepared, Reply, WireClient, WireError};
+use super::wire::{Params, Prepared, Reply, Waiting, WireClient, WireError};
 use crate::domain::{Endpoint, Microbenchmark, Param, Statement, WireProtocol};
 
 /// Longest latency that the histogram tells apart: one hour, in nanoseconds.
@@ -16,6 +18,9 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits of recorded latencies.
 const LATENCY_DIGITS: u8 = 3;
+
+/// Seconds for which a run of a number of events has room, so that its loop does not allocate.
+const ROOM_SECONDS: usize = 3600;
 
 /// Values that an event can keep for later statements.
 const SLOTS: usize = 4;
@@ -25,7 +30,7 @@ const SLOTS: usize = 4;
 pub enum Until {
     /// At the first event boundary past this time.
     Elapsed(Duration),
-    /// After this many events.
+    /// After this many events of each connection.
     Events(u64),
 }
 
@@ -41,8 +46,10 @@ pub struct Control {
 /// What a run counted.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// From the start to the end of the last event.
+    /// From the start to the end of the last event; of several connections, from the first start to the last end.
     pub elapsed: Duration,
+    /// CPU time of the threads that ran the events, in nanoseconds.
+    pub client_cpu_ns: u64,
     /// Events completed.
     pub events: u64,
     /// Statements completed, BEGIN and COMMIT included.
@@ -66,14 +73,15 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn new(until: Until) -> Self {
+    pub(super) fn new(until: Until) -> Self {
         // The vector is sized ahead so that the loop does not allocate.
         let seconds = match until {
             Until::Elapsed(duration) => usize::try_from(duration.as_secs()).unwrap_or(0) + 2,
-            Until::Events(_) => 0,
+            Until::Events(_) => ROOM_SECONDS,
         };
         Self {
             elapsed: Duration::ZERO,
+            client_cpu_ns: 0,
             events: 0,
             queries: 0,
             reads: 0,
@@ -86,6 +94,25 @@ impl Tally {
                 .unwrap_or_else(|error| unreachable!("constant histogram bounds: {error}")),
             interrupted: false,
         }
+    }
+
+    /// Adds what another connection counted at the same time. The elapsed time is the caller's business.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.client_cpu_ns += other.client_cpu_ns;
+        self.events += other.events;
+        self.queries += other.queries;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.others += other.others;
+        self.rows += other.rows;
+        self.retries += other.retries;
+        // Seconds in which all worked: one that ends late has a second more.
+        self.queries_by_second.truncate(other.queries_by_second.len());
+        for (sum, queries) in self.queries_by_second.iter_mut().zip(&other.queries_by_second) {
+            *sum = sum.saturating_add(*queries);
+        }
+        self.latency.add(&other.latency).unwrap_or_else(|error| unreachable!("histograms of equal bounds: {error}"));
+        self.interrupted |= other.interrupted;
     }
 
     fn count(&mut self, reply: Reply) {
@@ -142,7 +169,18 @@ impl Session {
         table_rows: u64,
         seed: u64,
     ) -> Result<Self, WireError> {
-        let mut client = WireClient::connect(endpoint)?;
+        Self::open_waiting(endpoint, microbenchmark, table_rows, seed, Waiting::default())
+    }
+
+    /// As [`Self::open`], with another way to wait for answers.
+    pub fn open_waiting(
+        endpoint: &Endpoint,
+        microbenchmark: &Microbenchmark,
+        table_rows: u64,
+        seed: u64,
+        waiting: Waiting,
+    ) -> Result<Self, WireError> {
+        let mut client = WireClient::connect(endpoint, waiting)?;
         let (begin, commit) = if microbenchmark.transaction {
             (Some(client.prepare("begin", "BEGIN", &[])?), Some(client.prepare("commit", "COMMIT", &[])?))
         } else {
@@ -175,8 +213,26 @@ impl Session {
     /// Runs events until the given end. The clock is looked at between events only, so the last
     /// event may finish late; the elapsed time says so.
     pub fn run(&mut self, until: Until, control: &Control) -> Result<Tally, WireError> {
-        const SECOND: Duration = Duration::from_secs(1);
         let mut tally = Tally::new(until);
+        let is_stopped = || control.stop.load(Ordering::Relaxed);
+        let span = self.run_into(&mut tally, until, is_stopped, |queries| {
+            control.queries_last_second.store(queries, Ordering::Relaxed);
+        })?;
+        tally.elapsed = span.end - span.start;
+        Ok(tally)
+    }
+
+    /// The timed loop: counts into `tally`, ends early when `is_stopped` says so, and hands the queries of each second
+    /// to `every_second`. Returns when the first event began and the last one ended.
+    pub(super) fn run_into(
+        &mut self,
+        tally: &mut Tally,
+        until: Until,
+        is_stopped: impl Fn() -> bool,
+        every_second: impl Fn(u64),
+    ) -> Result<Range<Instant>, WireError> {
+        const SECOND: Duration = Duration::from_secs(1);
+        let cpu_before = thread_cpu_ns();
         let start = Instant::now();
         let mut event_start = start;
         let mut next_second = start + SECOND;
@@ -186,11 +242,11 @@ impl Session {
                 Until::Elapsed(limit) => event_start - start >= limit,
                 Until::Events(limit) => tally.events >= limit,
             };
-            tally.interrupted = control.stop.load(Ordering::Relaxed);
+            tally.interrupted = is_stopped();
             if done || tally.interrupted {
                 break;
             }
-            self.event_with_retries(&mut tally)?;
+            self.event_with_retries(tally)?;
             let now = Instant::now();
             let latency = u64::try_from((now - event_start).as_nanos()).unwrap_or(LONGEST_NS);
             tally.latency.saturating_record(latency.max(1));
@@ -201,12 +257,12 @@ impl Session {
                 let in_second = tally.queries - queries_before_second;
                 queries_before_second = tally.queries;
                 tally.queries_by_second.push(u32::try_from(in_second).unwrap_or(u32::MAX));
-                control.queries_last_second.store(in_second, Ordering::Relaxed);
+                every_second(in_second);
                 next_second += SECOND;
             }
         }
-        tally.elapsed = event_start - start;
-        Ok(tally)
+        tally.client_cpu_ns = thread_cpu_ns() - cpu_before;
+        Ok(start..event_start)
     }
 
     /// One event; rolled back and run again for the errors that sysbench ignores.
@@ -247,6 +303,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// CPU time of the calling thread so far, in nanoseconds. Unlike procfs, it has the time since the last tick in it.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 impl Draw {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::probes::{self, BackendCpu};
 use crate::domain::{Clock, Endpoint, Major, Measurement, Microbenchmark, Protocol};
-use crate::load::{Control, Session, Tally, Until, WireError};
+use crate::load::{Control, Crew, Tally, Until, WireError};
 use crate::sql::{Connection, SqlError};
 
 /// First major that keeps statistics in shared memory, where they are current at once.
@@ -54,7 +54,6 @@ impl From<SqlError> for SliceError {
 struct Mark {
     wal: Option<u64>,
     backend: BackendCpu,
-    client_cpu_ns: Option<u64>,
 }
 
 /// Measures one slice and says when its measured stretch began.
@@ -64,27 +63,26 @@ pub(super) fn measure(
     control: &Control,
 ) -> Result<(Timestamp, Measurement), SliceError> {
     let buffers_before = probes::buffers(admin)?;
-    let mut session = Session::open(spec.endpoint, spec.microbenchmark, spec.protocol.rows, spec.seed)?;
-    let backend = session.backend_pid();
+    let mut crew = Crew::open(spec.endpoint, spec.microbenchmark, spec.protocol.rows, spec.seed)?;
+    let backends = crew.backend_pids();
 
     let (warmup, until) = durations(spec.microbenchmark, spec.protocol);
-    let warmup = session.run(Until::Elapsed(warmup), control)?;
+    let warmup = crew.run(Until::Elapsed(warmup), control)?;
     if warmup.interrupted {
         return Err(SliceError::Interrupted);
     }
     let wal = probes::wal_position(admin, spec.major)?;
     let started_at = Timestamp::now();
-    let before = Mark { wal, backend: BackendCpu::read(backend), client_cpu_ns: probes::client_cpu_ns() };
-    let tally = session.run(until, control)?;
-    let client_cpu_ns = probes::client_cpu_ns();
-    let after =
-        Mark { backend: BackendCpu::read(backend), client_cpu_ns, wal: probes::wal_position(admin, spec.major)? };
+    let before = Mark { wal, backend: BackendCpu::read_all(&backends) };
+    let tally = crew.run(until, control)?;
+    let backend = BackendCpu::read_all(&backends);
+    let after = Mark { backend, wal: probes::wal_position(admin, spec.major)? };
     if tally.interrupted {
         return Err(SliceError::Interrupted);
     }
 
-    drop(session);
-    wait_for_statistics(backend, spec.major);
+    drop(crew);
+    wait_for_statistics(&backends, spec.major);
     let buffers_after = probes::buffers(admin)?;
 
     let mut measurement = from_tally(&tally, warmup.elapsed);
@@ -108,9 +106,9 @@ fn durations(microbenchmark: &Microbenchmark, protocol: &Protocol) -> (Duration,
     }
 }
 
-/// Backends report their buffer counts when they end, so the measuring one has to be gone.
-fn wait_for_statistics(backend: u32, major: Major) {
-    wait_for_exit(backend);
+/// Backends report their buffer counts when they end, so the measuring ones have to be gone.
+fn wait_for_statistics(backends: &[u32], major: Major) {
+    backends.iter().copied().for_each(wait_for_exit);
     if major < SHARED_STATISTICS_SINCE {
         std::thread::sleep(STATISTICS_DELAY);
     }
@@ -135,6 +133,7 @@ fn from_tally(tally: &Tally, warmup: Duration) -> Measurement {
         histogram.clear();
     }
     Measurement {
+        client_cpu_ns: Some(tally.client_cpu_ns),
         seconds: tally.elapsed.as_secs_f64(),
         warmup_seconds: warmup.as_secs_f64(),
         events: tally.events,
@@ -162,6 +161,5 @@ fn add_marks(measurement: &mut Measurement, before: &Mark, after: &Mark) {
     measurement.backend_wait_ns = backend.wait_ns;
     measurement.backend_voluntary_switches = backend.voluntary_switches;
     measurement.backend_involuntary_switches = backend.involuntary_switches;
-    measurement.client_cpu_ns = difference(before.client_cpu_ns, after.client_cpu_ns);
     measurement.wal_bytes = difference(before.wal, after.wal);
 }

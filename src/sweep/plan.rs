@@ -127,8 +127,10 @@ fn launch(
             steps.push(Step::Measure { index, wanted: !stored.contains(&key) });
             wrote |= microbenchmark.writes();
         }
-        if wrote && suite.postwrite_after.contains(&microbenchmark.step) {
-            steps.push(Step::Postwrite { after: microbenchmark.step });
+        let step = microbenchmark.step;
+        let ends = suite.microbenchmarks.get(index + 1).is_none_or(|next| next.step != step);
+        if wrote && ends && suite.postwrite_after.contains(&step) {
+            steps.push(Step::Postwrite { after: step });
         }
     }
     let name = format!("b{block}-{target}");

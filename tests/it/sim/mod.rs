@@ -176,6 +176,7 @@ fn request(range: &str, launches: u32, benches: &[&str]) -> SweepRequest {
         suite: None,
         base: None,
         unix_socket: false,
+        connections: Vec::new(),
     }
 }
 
