@@ -1,5 +1,6 @@
 //! Several connections at once, each with its session on a thread of its own.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -71,10 +72,17 @@ impl Crew {
         };
         let outcomes: Vec<Outcome> = thread::scope(|scope| {
             let one = &one;
-            let start = |(session, rate)| scope.spawn(move || one(session, rate));
+            let start = |(session, rate)| {
+                let thread = thread::Builder::new().spawn_scoped(scope, move || one(session, rate));
+                thread.inspect_err(|_| {
+                    // Those that wait already go on, and end before their first event.
+                    has_failed.store(true, Ordering::Relaxed);
+                    line.open(count);
+                })
+            };
             let threads: Vec<_> = self.sessions.iter_mut().zip(&rates).map(start).collect();
-            let join = |thread: thread::ScopedJoinHandle<'_, Outcome>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let join = |thread: io::Result<thread::ScopedJoinHandle<'_, Outcome>>| {
+                thread.map_err(WireError::Thread)?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
             threads.into_iter().map(join).collect()
         });
@@ -110,6 +118,12 @@ impl StartLine {
             self.arrival.notify_all();
         }
         drop(self.arrival.wait_while(present, |present| *present < count));
+    }
+
+    /// Lets all go that wait for `count` to come, or will.
+    fn open(&self, count: usize) {
+        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = count;
+        self.arrival.notify_all();
     }
 }
 
@@ -164,5 +178,15 @@ mod tests {
             line.wait_for(4);
         });
         assert_eq!(started.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn an_opened_line_holds_nobody() {
+        let line = StartLine::default();
+        thread::scope(|scope| {
+            scope.spawn(|| line.wait_for(3));
+            line.open(3);
+        });
+        line.wait_for(3);
     }
 }

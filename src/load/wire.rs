@@ -58,6 +58,9 @@ pub enum WireError {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// There is no thread for a connection.
+    #[error("could not start a thread for a connection")]
+    Thread(#[source] io::Error),
     /// The connection broke.
     #[error("the measuring connection broke")]
     Broken(#[source] io::Error),
