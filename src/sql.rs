@@ -19,6 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Connection {
     runtime: Runtime,
     client: Client,
+    endpoint: Endpoint,
 }
 
 /// A statement or a connection attempt that failed.
@@ -93,7 +94,13 @@ impl Connection {
         let (client, connection) = runtime.block_on(config.connect(NoTls)).map_err(error)?;
         // The task ends with the connection; what breaks it is reported by the next statement.
         runtime.spawn(connection);
-        Ok(Self { runtime, client })
+        Ok(Self { runtime, client, endpoint: endpoint.clone() })
+    }
+
+    /// Where it leads, for another connection to the same server.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Runs one or more statements by the simple protocol and drops what they return.

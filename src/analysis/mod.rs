@@ -337,6 +337,7 @@ mod tests {
             unit: RateUnit::MegarowsPerSecond,
             protocol: crate::domain::WireProtocol::Simple,
             transaction: false,
+            connections: 1,
             statements: Vec::new(),
             why: String::new(),
         }

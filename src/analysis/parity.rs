@@ -25,6 +25,8 @@ pub struct Rates {
     pub client_cpu_us: Option<f64>,
     /// CPU time of the backend in microseconds per query.
     pub backend_cpu_us: Option<f64>,
+    /// Times per query that the backend went to sleep.
+    pub backend_sleeps: Option<f64>,
 }
 
 /// One microbenchmark with regtrack's client and others. Ratios are regtrack / other.
@@ -138,6 +140,7 @@ impl Rates {
             qps: mean(&|run| Some(qps(run))).unwrap_or(f64::NAN),
             client_cpu_us: mean(&|run| Some(per_query(run, run.client_cpu_ns)? / NS_PER_US)),
             backend_cpu_us: mean(&|run| Some(per_query(run, run.backend_cpu_ns)? / NS_PER_US)),
+            backend_sleeps: mean(&|run| per_query(run, run.backend_sleeps)),
         }
     }
 }
@@ -159,7 +162,8 @@ mod tests {
     use super::*;
 
     fn run(seconds: f64, backend: u64, client: u64) -> ClientRun {
-        ClientRun { queries: 1000, seconds, backend_cpu_ns: Some(backend), client_cpu_ns: Some(client) }
+        let backend_sleeps = Some(900);
+        ClientRun { queries: 1000, seconds, backend_cpu_ns: Some(backend), backend_sleeps, client_cpu_ns: Some(client) }
     }
 
     fn record(rounds: Vec<ParityRound>) -> ParityRecord {
@@ -183,7 +187,8 @@ mod tests {
         assert!((parity.client_cpu.unwrap().mean - 0.25).abs() < 1e-9);
         assert!((parity.backend_cpu.unwrap().mean - 1.0).abs() < 1e-9);
         assert_eq!((parity.pgbench_qps, parity.rounds), (None, 2));
-        let rates = Rates { qps: 312.5, client_cpu_us: Some(0.0004), backend_cpu_us: Some(0.001) };
+        let rates =
+            Rates { qps: 312.5, client_cpu_us: Some(0.0004), backend_cpu_us: Some(0.001), backend_sleeps: Some(0.9) };
         assert_eq!(parity.sysbench, rates, "1000 queries in 2 s and in 8 s");
         assert_eq!(parity.failures(), [""; 0]);
     }

@@ -3,6 +3,7 @@
 //! the network. No server.
 
 pub mod configs;
+pub mod connections;
 pub mod listing;
 pub mod manifests;
 pub mod refresh;

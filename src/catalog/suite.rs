@@ -8,6 +8,7 @@ use globset::GlobBuilder;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::connections;
 use super::params::{self, Expanded, ParamProblem, Slots};
 use super::{CatalogError, hint, nearest};
 use crate::domain::{
@@ -106,6 +107,12 @@ pub enum SuiteProblem {
         range: u32,
         /// The microbenchmark's name.
         name: String,
+    },
+    /// No number of connections, one twice, or one that cannot be.
+    #[error("must be different numbers from 1 to {most}")]
+    Connections {
+        /// The largest number.
+        most: u32,
     },
     /// A step that nothing has.
     #[error("there is no step {step}")]
@@ -225,6 +232,9 @@ struct RawHeader {
     title: String,
     source: String,
     postwrite_after: Vec<u32>,
+    /// Numbers of connections; each beside 1 is a copy of every microbenchmark.
+    #[serde(default = "single")]
+    connections: Vec<u32>,
     #[serde(default)]
     ignored_rows: Vec<String>,
 }
@@ -312,6 +322,10 @@ fn one() -> u32 {
     1
 }
 
+fn single() -> Vec<u32> {
+    vec![1]
+}
+
 // ------------------------------------------------------------------------------- file to domain
 
 /// A problem with its field; the entry and the file are added by the callers.
@@ -362,7 +376,7 @@ pub fn parse(text: &str, file: &str) -> Result<Suite, CatalogError> {
         return Err(locate("suite".to_owned())(("postwrite_after", SuiteProblem::NoStep { step })));
     }
 
-    Ok(Suite {
+    let suite = Suite {
         name: raw.suite.name,
         title: raw.suite.title,
         source: raw.suite.source,
@@ -371,7 +385,10 @@ pub fn parse(text: &str, file: &str) -> Result<Suite, CatalogError> {
         warmup,
         microbenchmarks,
         postwrite_after: raw.suite.postwrite_after,
-    })
+    };
+    let connections = raw.suite.connections;
+    connections::check(&connections).map_err(|problem| locate("suite".to_owned())(("connections", problem)))?;
+    Ok(connections::expand(suite, &connections))
 }
 
 impl RawGroup {
@@ -457,6 +474,7 @@ fn expand_entry(
         name: entry.name,
         group: entry.group,
         shape: shape_name,
+        connections: 1,
         step: entry.step,
         range: entry.range,
         clock: match entry.clock {

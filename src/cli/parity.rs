@@ -16,7 +16,7 @@ use crate::build::Builder as _;
 use crate::catalog::twins;
 use crate::catalog::versions::Catalogue;
 use crate::domain::{Build, Placement, ReleaseRange};
-use crate::load::Control;
+use crate::load::{Control, Waiting};
 use crate::measure::{self, Clients, MachineLock, MeasureError, ParityBench, ParitySpec};
 use crate::process;
 use crate::rival::{Pgbench, Sysbench};
@@ -53,12 +53,18 @@ pub(super) struct ParityArgs {
     /// CPUs of client and backend: free, same-cpu or split
     #[arg(long, default_value_t)]
     placement: Placement,
+    /// How regtrack's client waits: receive, as in a sweep, or poll, as libpq and so sysbench do
+    #[arg(long, value_parser = ["receive", "poll"], default_value = "receive")]
+    wait: String,
     /// Directory for the data directory
     #[arg(long, value_name = "DIR", env = "REGTRACK_CLUSTERS", default_value = "/var/tmp")]
     clusters: PathBuf,
     /// The sysbench to compare with
     #[arg(long, value_name = "PROGRAM", env = "REGTRACK_SYSBENCH", default_value = "sysbench")]
     sysbench: PathBuf,
+    /// Compare how long the table takes to fill, against `sysbench prepare`, instead of microbenchmarks
+    #[arg(long, conflicts_with_all = ["benches", "seconds"])]
+    load: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -79,7 +85,13 @@ pub(super) fn run(args: &ParityArgs, global: &Global, printer: Printer) -> Resul
     let pgbench = Pgbench::find(&build.program("pgbench"));
     announce(args, &build, &sysbench, pgbench.as_ref(), printer);
     let clients = Clients { sysbench, pgbench };
-    let results = measure_all(args, &prepared, build, &clients, &account, &control, printer).map_err(failure)?;
+    if args.load {
+        let fill = |bench: &mut ParityBench<'_>| bench.measure_load();
+        let result = on_server(args, &prepared, build, &clients, &account, &control, &fill);
+        return Ok(printer.data(&loads(&analysis::parity(&result.map_err(failure)?), args))?);
+    }
+    let walk = |bench: &mut ParityBench<'_>| walk(bench, &prepared, printer);
+    let results = on_server(args, &prepared, build, &clients, &account, &control, &walk).map_err(failure)?;
     let text = if args.json { in_json(&results, args) } else { table(&results, args) };
     printer.data(&text)?;
     if results.iter().all(|result| result.failures().is_empty()) { Ok(()) } else { Err(Failure::Incomplete) }
@@ -131,22 +143,26 @@ fn announce(args: &ParityArgs, build: &Build, sysbench: &Sysbench, pgbench: Opti
     let pgbench = pgbench.map_or("without pgbench, which is not on this machine", Pgbench::version);
     printer.say(&format!("clients: regtrack, {}, {pgbench}", sysbench.version()));
     let (rows, rounds, seconds, placement) = (args.rows, args.rounds, args.seconds, args.placement);
+    if args.load {
+        printer.say(&format!("{rows} rows, {rounds} rounds, {}, placement {placement}", args.transport));
+        return;
+    }
     printer.say(&format!("{rows} rows, {rounds} rounds of {seconds} s, {}, placement {placement}", args.transport));
     if args.seconds < SHORTEST_MEASURING {
         printer.say(&format!("note: Runs of {seconds} s prove that everything works; the ratios are noise."));
     }
 }
 
-/// Walks the microbenchmarks on a server of its own. Nothing of it is left afterwards, but its log when something failed.
-fn measure_all(
+/// Does `work` on a server of its own. Nothing of it is left afterwards, but its log when something failed.
+fn on_server<T>(
     args: &ParityArgs,
     prepared: &Prepared,
     build: Build,
     clients: &Clients,
     account: &Account,
     control: &Control,
-    printer: Printer,
-) -> anyhow::Result<Vec<Parity>> {
+    work: &dyn Fn(&mut ParityBench<'_>) -> Result<T, MeasureError>,
+) -> anyhow::Result<T> {
     use std::os::unix::fs::PermissionsExt as _;
     // The servers' account has to get to its data in there.
     let mode = std::fs::Permissions::from_mode(0o711);
@@ -158,13 +174,18 @@ fn measure_all(
         return Err(anyhow!("the account {name} cannot enter {clusters}; choose another directory with --clusters"));
     }
     let spec = spec(args, prepared, build, directory.path())?;
-    let results = walk(args, prepared, &spec, clients, account, control, printer);
+    let start = StartOptions { unix_socket: args.transport == "unix", ..StartOptions::default() };
+    let results = ParityBench::open(&spec, clients, account, &start, control).and_then(|mut bench| {
+        let results = work(&mut bench)?;
+        bench.close()?;
+        Ok(results)
+    });
     if results.is_err() && !process::is_interrupted() {
         // The error names the log. The server is stopped.
         let _ = std::fs::remove_dir_all(spec.data());
         let _ = directory.keep();
     }
-    results
+    Ok(results?)
 }
 
 fn spec(args: &ParityArgs, prepared: &Prepared, build: Build, directory: &Path) -> anyhow::Result<ParitySpec> {
@@ -179,20 +200,12 @@ fn spec(args: &ParityArgs, prepared: &Prepared, build: Build, directory: &Path) 
         rounds: args.rounds,
         seconds: args.seconds,
         placement: args.placement,
+        waiting: if args.wait == "poll" { Waiting::Poll } else { Waiting::Receive },
     })
 }
 
-fn walk(
-    args: &ParityArgs,
-    prepared: &Prepared,
-    spec: &ParitySpec,
-    clients: &Clients,
-    account: &Account,
-    control: &Control,
-    printer: Printer,
-) -> anyhow::Result<Vec<Parity>> {
-    let start = StartOptions { unix_socket: args.transport == "unix", ..StartOptions::default() };
-    let mut bench = ParityBench::open(spec, clients, account, &start, control)?;
+/// The microbenchmarks one after the other.
+fn walk(bench: &mut ParityBench<'_>, prepared: &Prepared, printer: Printer) -> Result<Vec<Parity>, MeasureError> {
     let names = &prepared.protocol.microbenchmarks;
     let chosen = prepared.suite.microbenchmarks.iter().filter(|one| names.contains(&one.name));
     let mut results = Vec::new();
@@ -203,7 +216,6 @@ fn walk(
         printer.say(&format!("{head}, backend CPU {}, client CPU {}, QPS {}", cells[2], cells[3], cells[4]));
         results.push(result);
     }
-    bench.close()?;
     Ok(results)
 }
 
@@ -248,6 +260,30 @@ fn table(results: &[Parity], args: &ParityArgs) -> String {
     text
 }
 
+/// How fast both filled the table.
+fn loads(result: &Parity, args: &ParityArgs) -> String {
+    let (ours, theirs) = (result.regtrack.qps, result.sysbench.qps);
+    if args.json {
+        let (low, high) = result.qps.and_then(|ratio| ratio.interval).unzip();
+        let entry = json!({
+            "rows": args.rows,
+            "rounds": result.rounds,
+            "load_ratio": result.qps.map(|ratio| ratio.mean),
+            "load_ratio_low": low,
+            "load_ratio_high": high,
+            "regtrack_rows_per_second": ours,
+            "sysbench_rows_per_second": theirs,
+        });
+        return format!("{entry:#}");
+    }
+    let ratio = ratio_text(result.qps);
+    format!(
+        "loading {} rows with both indexes, mean of {} rounds\n  regtrack {ours:.0} rows/s, digest included\n  \
+         sysbench {theirs:.0} rows/s\n  regtrack / sysbench {ratio}",
+        args.rows, result.rounds
+    )
+}
+
 fn cells(result: &Parity) -> [String; 6] {
     [
         result.name.clone(),
@@ -277,6 +313,7 @@ fn entry(result: &Parity, args: &ParityArgs) -> Value {
         "name": result.name,
         "rounds": result.rounds,
         "placement": args.placement.to_string(),
+        "wait": args.wait,
         "statements_equal": result.statements_equal(),
         "failures": result.failures(),
     });
@@ -298,6 +335,7 @@ fn entry(result: &Parity, args: &ParityArgs) -> Value {
         entry[format!("{client}_qps")] = json!(rates.qps);
         entry[format!("{client}_client_cpu_us_per_query")] = json!(rates.client_cpu_us);
         entry[format!("{client}_backend_cpu_us_per_query")] = json!(rates.backend_cpu_us);
+        entry[format!("{client}_backend_sleeps_per_query")] = json!(rates.backend_sleeps);
     }
     entry
 }

@@ -16,7 +16,7 @@ use super::results::Results;
 use super::servers::{self, ServerArgs, absolute, watch_signals};
 use super::{Cli, Command, Failure, Global, doctor, tables};
 use crate::build::{Builder as _, Builds, Choice};
-use crate::catalog;
+use crate::catalog::{self, connections};
 use crate::domain::{Finding, Placement, Protocol, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
 use crate::measure::{self, LaunchSpec, LiveBench, MachineLock, PlacementNoise};
@@ -95,6 +95,10 @@ pub(super) struct SweepArgs {
     /// CPUs of client and servers: same-cpu, split, free, or auto for whichever is the least noisy
     #[arg(long, value_parser = parse_placement, value_name = "PLACEMENT", requires = "range")]
     placement: Option<WantedPlacement>,
+    /// Connections at once, such as 1,4,16: every microbenchmark runs with each of these numbers [default: 1]
+    #[arg(long, value_delimiter = ',', value_name = "N,N", requires = "range",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(connections::MOST)))]
+    connections: Vec<u32>,
     /// Port for the servers [default: a free one]
     #[arg(long, value_parser = parse_port, requires = "range")]
     port: Option<u16>,
@@ -217,6 +221,7 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
         placement: args.placement,
         precision: args.precision,
         power: args.power,
+        connections: args.connections.clone(),
     }
 }
 

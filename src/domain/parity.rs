@@ -11,6 +11,8 @@ pub struct ClientRun {
     pub seconds: f64,
     /// CPU time of the server's backend in nanoseconds.
     pub backend_cpu_ns: Option<u64>,
+    /// Times that the backend went to sleep: once per query, unless the next one is there when it looks.
+    pub backend_sleeps: Option<u64>,
     /// CPU time of the client in nanoseconds.
     pub client_cpu_ns: Option<u64>,
 }

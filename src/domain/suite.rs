@@ -54,7 +54,7 @@ pub struct Group {
 /// One of the 42.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Microbenchmark {
-    /// Row name as published: `point-query.pre_range=100`.
+    /// Row name as published: `point-query.pre_range=100`; a copy with several connections ends in `@c4`.
     pub name: String,
     /// Name of its group.
     pub group: String,
@@ -72,6 +72,9 @@ pub struct Microbenchmark {
     pub protocol: Protocol,
     /// Whether each event is wrapped in prepared, counted BEGIN and COMMIT.
     pub transaction: bool,
+    /// Connections that run it at once. Left out where it is 1, so that suites without it keep their hash.
+    #[serde(skip_serializing_if = "is_one")]
+    pub connections: u32,
     /// The statements of one event, in order.
     pub statements: Vec<Statement>,
     /// What it is for, in a sentence or two.
@@ -92,17 +95,23 @@ impl Microbenchmark {
         self.statements.iter().any(|statement| !statement.returns_rows())
     }
 
-    /// The name without `.pre` and without `_range=…`: `point-query`. Groups are defined over these.
+    /// The name without `.pre`, `_range=…` and `@c…`: `point-query`. Groups are defined over these.
     #[must_use]
     pub fn base_name(&self) -> &str {
         base_name(&self.name)
     }
 }
 
-/// Strips `_range=…` and `.pre` from a published row name.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+/// Strips `@c…`, `_range=…` and `.pre` from a row name.
 #[must_use]
 pub fn base_name(row: &str) -> &str {
-    let name = row.split_once("_range=").map_or(row, |(name, _)| name);
+    let name = row.split_once('@').map_or(row, |(name, _)| name);
+    let name = name.split_once("_range=").map_or(name, |(name, _)| name);
     name.strip_suffix(".pre").unwrap_or(name)
 }
 
@@ -215,6 +224,7 @@ mod tests {
         assert_eq!(base_name("point-query.pre_range=100"), "point-query");
         assert_eq!(base_name("update-one_range=100"), "update-one");
         assert_eq!(base_name("scan.warm_range=100"), "scan.warm");
+        assert_eq!(base_name("point-query.pre_range=100@c16"), "point-query");
         assert_eq!(base_name("bare"), "bare");
     }
 }

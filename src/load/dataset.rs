@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use md5::{Digest, Md5};
 
+use super::digest::{RowDigest, digest};
 use super::random::Random;
 use crate::domain::Dataset;
 use crate::sql::{Connection, SqlError};
@@ -42,7 +42,7 @@ pub enum DatasetError {
     },
 }
 
-/// Creates the table, copies `rows` generated rows into it, builds the index and checks the digest,
+/// Creates the table, copies `rows` generated rows into it, builds the indexes and checks the digest,
 /// which is returned. `stop` ends it early; the table is of no use then.
 ///
 /// Rows go in by binary COPY without `id`, so the sequence numbers them 1 … `rows` and stands where
@@ -58,11 +58,8 @@ pub fn load(connection: &Connection, dataset: &Dataset, rows: u64, stop: &Atomic
     if is_stopped() {
         return Err(DatasetError::Interrupted { table: dataset.table.clone() });
     }
-    for statement in &dataset.finish {
-        connection.execute(statement).map_err(error)?;
-    }
     let expected = generator.digest();
-    let found = digest(connection, &dataset.table).map_err(error)?;
+    let found = finish(connection, dataset).map_err(error)?;
     if found == expected {
         Ok(found)
     } else {
@@ -70,15 +67,20 @@ pub fn load(connection: &Connection, dataset: &Dataset, rows: u64, stop: &Atomic
     }
 }
 
-/// Digest of the logical rows as the server computes it: row count and the sum over rows of the
-/// first 60 bits of the MD5 of `id|k|c|pad`. It does not depend on the rows' order, needs no memory
-/// to speak of, and uses only what every release since 9.0 has.
-pub fn digest(connection: &Connection, table: &str) -> Result<String, SqlError> {
-    let sql = format!(
-        "SELECT count(*) || ':' || coalesce(sum(('x' || substr(md5(id || '|' || k || '|' || c || '|' || pad), 1, 15))\
-         ::bit(60)::bigint), 0) FROM {table}"
-    );
-    Ok(connection.text(&sql)?.unwrap_or_default())
+/// Runs the statements that finish the load, and has the rows' digest computed on a second connection beside the last
+/// of them: both read the whole table, each in a process of its own.
+fn finish(connection: &Connection, dataset: &Dataset) -> Result<String, SqlError> {
+    let Some((last, first)) = dataset.finish.split_last() else { return digest(connection, &dataset.table) };
+    for statement in first {
+        connection.execute(statement)?;
+    }
+    let endpoint = connection.endpoint();
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| digest(&Connection::open(endpoint)?, &dataset.table));
+        let built = connection.execute(last);
+        let found = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        built.and(found)
+    })
 }
 
 /// Yields the rows as blocks of COPY data and keeps their digest.
@@ -87,16 +89,15 @@ struct Generator {
     rows: u64,
     done: u64,
     finished: bool,
-    sum: u128,
+    sum: RowDigest,
     c: Vec<u8>,
     pad: Vec<u8>,
-    line: Vec<u8>,
 }
 
 impl Generator {
     fn new(seed: u64, rows: u64) -> Self {
-        let (c, pad, line) = (Vec::new(), Vec::new(), Vec::new());
-        Self { random: Random::new(seed), rows, done: 0, finished: false, sum: 0, c, pad, line }
+        let (c, pad) = (Vec::new(), Vec::new());
+        Self { random: Random::new(seed), rows, done: 0, finished: false, sum: RowDigest::default(), c, pad }
     }
 
     /// The next block; `None` after the trailer has gone out.
@@ -123,6 +124,8 @@ impl Generator {
     fn row(&mut self, block: &mut BytesMut) {
         const FIELDS: i16 = 3;
         self.done += 1;
+        // The columns are integers; the rows of a table are fewer than those can number.
+        let id = i32::try_from(self.done).unwrap_or(i32::MAX);
         let k = i32::try_from(self.random.uniform(self.rows)).unwrap_or(i32::MAX);
         self.c.clear();
         self.random.digit_groups(10, &mut self.c);
@@ -136,28 +139,11 @@ impl Generator {
             block.put_i32(i32::try_from(text.len()).unwrap_or(i32::MAX));
             block.put_slice(text);
         }
-        self.add_to_digest(k);
-    }
-
-    fn add_to_digest(&mut self, k: i32) {
-        let mut number = itoa::Buffer::new();
-        self.line.clear();
-        self.line.extend_from_slice(number.format(self.done).as_bytes());
-        self.line.push(b'|');
-        self.line.extend_from_slice(number.format(k).as_bytes());
-        for text in [&self.c, &self.pad] {
-            self.line.push(b'|');
-            self.line.extend_from_slice(text);
-        }
-        let hash = Md5::digest(&self.line);
-        let mut head = [0; 8];
-        head.copy_from_slice(&hash[..8]);
-        // Fifteen hexadecimal digits are the top 60 bits.
-        self.sum += u128::from(u64::from_be_bytes(head) >> 4);
+        self.sum.add(id, k, &self.c, &self.pad);
     }
 
     fn digest(&self) -> String {
-        format!("{}:{}", self.done, self.sum)
+        self.sum.text()
     }
 }
 

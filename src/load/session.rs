@@ -1,15 +1,17 @@
 //! One microbenchmark on one connection: its statements prepared, its events executed, its counts
 //! kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::idle::wait_for_sleep;
 use super::random::{Random, Zipfian};
-use super::wire::{Params, Prepared, Reply, WireClient, WireError};
+use super::wire::{Params, Prepared, Reply, Waiting, WireClient, WireError};
 use crate::domain::{Endpoint, Microbenchmark, Param, Statement, WireProtocol};
 
 /// Longest latency that the histogram tells apart: one hour, in nanoseconds.
@@ -17,6 +19,9 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits of recorded latencies.
 const LATENCY_DIGITS: u8 = 3;
+
+/// Seconds for which a run of a number of events has room, so that its loop does not allocate.
+const ROOM_SECONDS: usize = 3600;
 
 /// Values that an event can keep for later statements.
 const SLOTS: usize = 4;
@@ -26,7 +31,7 @@ const SLOTS: usize = 4;
 pub enum Until {
     /// At the first event boundary past this time.
     Elapsed(Duration),
-    /// After this many events.
+    /// After this many events of each connection.
     Events(u64),
 }
 
@@ -42,8 +47,10 @@ pub struct Control {
 /// What a run counted.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// From the start to the end of the last event.
+    /// From the start to the end of the last event; of several connections, from the first start to the last end.
     pub elapsed: Duration,
+    /// CPU time of the threads that ran the events, in nanoseconds.
+    pub client_cpu_ns: u64,
     /// Events completed.
     pub events: u64,
     /// Statements completed, BEGIN and COMMIT included.
@@ -70,6 +77,7 @@ impl Default for Tally {
     fn default() -> Self {
         Self {
             elapsed: Duration::ZERO,
+            client_cpu_ns: 0,
             events: 0,
             queries: 0,
             reads: 0,
@@ -88,13 +96,34 @@ impl Default for Tally {
 impl Tally {
     /// Makes room ahead, so that the loop does not allocate.
     fn reserve(&mut self, until: Until) {
-        if let Until::Elapsed(duration) = until {
-            self.queries_by_second.reserve(usize::try_from(duration.as_secs()).unwrap_or(0) + 2);
-        }
+        let seconds = match until {
+            Until::Elapsed(duration) => usize::try_from(duration.as_secs()).unwrap_or(0) + 2,
+            Until::Events(_) => ROOM_SECONDS,
+        };
+        self.queries_by_second.reserve(seconds);
     }
 
     fn full_seconds(&self) -> u32 {
         u32::try_from(self.queries_by_second.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Adds what another connection counted at the same time. The elapsed time is the caller's business.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.client_cpu_ns += other.client_cpu_ns;
+        self.events += other.events;
+        self.queries += other.queries;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.others += other.others;
+        self.rows += other.rows;
+        self.retries += other.retries;
+        // Seconds in which all worked: one that ends late has a second more.
+        self.queries_by_second.truncate(other.queries_by_second.len());
+        for (sum, queries) in self.queries_by_second.iter_mut().zip(&other.queries_by_second) {
+            *sum = sum.saturating_add(*queries);
+        }
+        self.latency.add(&other.latency).unwrap_or_else(|error| unreachable!("histograms of equal bounds: {error}"));
+        self.interrupted |= other.interrupted;
     }
 
     fn count(&mut self, reply: Reply) {
@@ -153,7 +182,18 @@ impl Session {
         table_rows: u64,
         seed: u64,
     ) -> Result<Self, WireError> {
-        let mut client = WireClient::connect(endpoint)?;
+        Self::open_waiting(endpoint, microbenchmark, table_rows, seed, Waiting::default())
+    }
+
+    /// As [`Self::open`], with another way to wait for answers.
+    pub fn open_waiting(
+        endpoint: &Endpoint,
+        microbenchmark: &Microbenchmark,
+        table_rows: u64,
+        seed: u64,
+        waiting: Waiting,
+    ) -> Result<Self, WireError> {
+        let mut client = WireClient::connect(endpoint, waiting)?;
         let (begin, commit) = if microbenchmark.transaction {
             (Some(client.prepare("begin", "BEGIN", &[])?), Some(client.prepare("commit", "COMMIT", &[])?))
         } else {
@@ -199,17 +239,32 @@ impl Session {
     /// event may finish late; the elapsed time says so.
     pub fn run(&mut self, until: Until, control: &Control) -> Result<Tally, WireError> {
         let mut tally = Tally::default();
-        self.run_into(until, control, &mut tally)?;
+        self.run_into(
+            &mut tally,
+            until,
+            || control.stop.load(Ordering::Relaxed),
+            |queries| {
+                control.queries_last_second.store(queries, Ordering::Relaxed);
+            },
+        )?;
         Ok(tally)
     }
 
-    /// [`Session::run`] as one more stretch of the same slice: `until` is about this stretch, and
-    /// `tally` goes on as if nothing had been between the stretches.
-    pub fn run_into(&mut self, until: Until, control: &Control, tally: &mut Tally) -> Result<(), WireError> {
+    /// The timed loop, as one more stretch of what `tally` has counted: `until` is about this stretch, and the seconds go
+    /// on as if nothing had been between the stretches. Ends early when `is_stopped` says so, and hands the queries of
+    /// each second to `every_second`. Returns when the first event began and the last one ended.
+    pub(super) fn run_into(
+        &mut self,
+        tally: &mut Tally,
+        until: Until,
+        is_stopped: impl Fn() -> bool,
+        every_second: impl Fn(u64),
+    ) -> Result<Range<Instant>, WireError> {
         const SECOND: Duration = Duration::from_secs(1);
         tally.reserve(until);
         let (elapsed_before, events_before) = (tally.elapsed, tally.events);
         let mut queries_before_second = tally.queries_by_second.iter().copied().map(u64::from).sum();
+        let cpu_before = thread_cpu_ns();
         let start = Instant::now();
         let mut event_start = start;
         let mut next_second = start + (SECOND * (tally.full_seconds() + 1)).saturating_sub(elapsed_before);
@@ -218,7 +273,7 @@ impl Session {
                 Until::Elapsed(limit) => event_start - start >= limit,
                 Until::Events(limit) => tally.events - events_before >= limit,
             };
-            tally.interrupted = control.stop.load(Ordering::Relaxed);
+            tally.interrupted = is_stopped();
             if done || tally.interrupted {
                 break;
             }
@@ -233,12 +288,13 @@ impl Session {
                 let in_second = tally.queries - queries_before_second;
                 queries_before_second = tally.queries;
                 tally.queries_by_second.push(u32::try_from(in_second).unwrap_or(u32::MAX));
-                control.queries_last_second.store(in_second, Ordering::Relaxed);
+                every_second(in_second);
                 next_second += SECOND;
             }
         }
+        tally.client_cpu_ns += thread_cpu_ns() - cpu_before;
         tally.elapsed = elapsed_before + (event_start - start);
-        Ok(())
+        Ok(start..event_start)
     }
 
     /// One event; rolled back and run again for the errors that sysbench ignores.
@@ -283,6 +339,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// CPU time of the calling thread so far, in nanoseconds. Unlike procfs, it has the time since the last tick in it.
+fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 impl Draw {

@@ -6,13 +6,17 @@
 //! leave out the Describe and cost the loop 18–40 % of its rate.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
+use rustix::event::{PollFd, PollFlags, poll};
 
+use super::watchdog::{Steps, Watchdog};
 use crate::domain::{Endpoint, Transport};
 
 /// Type OID of int8: what sysbench declares for every integer parameter.
@@ -24,7 +28,17 @@ const VARCHAR_OID: u32 = 1043;
 const RECEIVE_BYTES: usize = 128 * 1024;
 
 /// A server that sends nothing for this long is taken for dead. Far above any event of the suite.
-const READ_TIMEOUT: Duration = Duration::from_secs(3600);
+const SILENCE: Duration = Duration::from_secs(3600);
+
+/// How a client waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Waiting {
+    /// In the receive itself: one call of the kernel for each part of an answer.
+    #[default]
+    Receive,
+    /// In `poll`, then the receive: two calls, as libpq does it and sysbench with it.
+    Poll,
+}
 
 /// What went wrong on the measuring connection.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +52,15 @@ pub enum WireError {
         #[source]
         source: io::Error,
     },
+    /// The server sent nothing while an answer was awaited.
+    #[error("the server sent nothing for {seconds} seconds; it hangs")]
+    Silent {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// There is no thread for a connection.
+    #[error("could not start a thread for a connection")]
+    Thread(#[source] io::Error),
     /// The connection broke.
     #[error("the measuring connection broke")]
     Broken(#[source] io::Error),
@@ -103,6 +126,34 @@ impl Read for Stream {
     }
 }
 
+impl Stream {
+    /// A second handle of the same socket.
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// Waits until there is something to receive. Should it return early, the receive waits.
+    fn poll(&self) {
+        let socket = match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        };
+        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::ERR)], None);
+    }
+
+    /// Ends the connection, also for a thread that waits for something to come.
+    fn shut_down(&self) {
+        // A socket that is closed already is what was wanted.
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+}
+
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
@@ -119,6 +170,11 @@ impl Write for Stream {
 /// One connection of the timed loop.
 pub(super) struct WireClient {
     stream: Stream,
+    steps: Arc<Steps>,
+    silence: Duration,
+    waiting: Waiting,
+    /// Ends with the connection.
+    _watchdog: Watchdog,
     send: Vec<u8>,
     receive: Vec<u8>,
     /// Unread bytes are `receive[start..end]`.
@@ -138,11 +194,23 @@ pub(super) struct Prepared {
 impl WireClient {
     /// Opens a connection. Servers started by regtrack trust local connections, so no
     /// authentication method is implemented.
-    pub(super) fn connect(endpoint: &Endpoint) -> Result<Self, WireError> {
-        let port = endpoint.port;
-        let stream = open_stream(endpoint).map_err(|source| WireError::Connect { port, source })?;
+    pub(super) fn connect(endpoint: &Endpoint, waiting: Waiting) -> Result<Self, WireError> {
+        Self::connect_within(endpoint, waiting, SILENCE)
+    }
+
+    /// As [`Self::connect`], with another patience for a server that sends nothing.
+    fn connect_within(endpoint: &Endpoint, waiting: Waiting, silence: Duration) -> Result<Self, WireError> {
+        let error = |source| WireError::Connect { port: endpoint.port, source };
+        let stream = open_stream(endpoint).map_err(error)?;
+        let steps = Arc::new(Steps::default());
+        let other = stream.try_clone().map_err(error)?;
+        let watchdog = Watchdog::watch(steps.clone(), silence, move || other.shut_down()).map_err(error)?;
         let mut client = Self {
             stream,
+            steps,
+            silence,
+            waiting,
+            _watchdog: watchdog,
             send: Vec::with_capacity(16 * 1024),
             receive: vec![0; RECEIVE_BYTES],
             start: 0,
@@ -153,7 +221,7 @@ impl WireClient {
         let mut startup = BytesMut::new();
         let parameters = [("user", endpoint.user.as_str()), ("database", endpoint.database.as_str())];
         frontend::startup_message(parameters, &mut startup).map_err(WireError::Encode)?;
-        client.stream.write_all(&startup).map_err(WireError::Broken)?;
+        client.request(&startup)?;
         client.finish("the connection request")?;
         Ok(client)
     }
@@ -170,7 +238,7 @@ impl WireClient {
         let mut message = BytesMut::new();
         frontend::parse(name, sql, types, &mut message).map_err(WireError::Encode)?;
         frontend::sync(&mut message);
-        self.stream.write_all(&message).map_err(WireError::Broken)?;
+        self.request(&message)?;
         self.finish(sql)?;
 
         let mut bind_head = vec![b'B', 0, 0, 0, 0];
@@ -237,8 +305,21 @@ impl WireClient {
         }
     }
 
-    /// Reads up to and including ReadyForQuery. A server error is left in `self.error`.
+    /// Sends what no measured event sends.
+    fn request(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.stream.write_all(message).map_err(WireError::Broken)
+    }
+
+    /// Waits for the whole answer. A server error is left in `self.error`.
     fn read_reply(&mut self) -> Result<Reply, WireError> {
+        self.steps.turn();
+        let reply = self.read_messages();
+        self.steps.turn();
+        reply
+    }
+
+    /// Reads up to and including ReadyForQuery.
+    fn read_messages(&mut self) -> Result<Reply, WireError> {
         let mut reply = Reply::default();
         loop {
             let (kind, length) = self.header()?;
@@ -337,10 +418,15 @@ impl WireClient {
     }
 
     fn receive_more(&mut self) -> Result<(), WireError> {
+        if self.waiting == Waiting::Poll {
+            self.stream.poll();
+        }
         match self.stream.read(&mut self.receive[self.end..]) {
+            Ok(0) if self.steps.is_given_up() => Err(WireError::Silent { seconds: self.silence.as_secs() }),
             Ok(0) => Err(WireError::Broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => {
                 self.end += count;
+                self.steps.advance();
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -386,13 +472,11 @@ fn open_stream(endpoint: &Endpoint) -> io::Result<Stream> {
             let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, endpoint.port))?;
             // libpq does the same: without it a two-write request would wait for an acknowledgement.
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(READ_TIMEOUT))?;
             Ok(Stream::Tcp(stream))
         }
         Transport::Unix(directory) => {
-            let stream = UnixStream::connect(directory.join(format!(".s.PGSQL.{}", endpoint.port)))?;
-            stream.set_read_timeout(Some(READ_TIMEOUT))?;
-            Ok(Stream::Unix(stream))
+            let path = directory.join(format!(".s.PGSQL.{}", endpoint.port));
+            Ok(Stream::Unix(UnixStream::connect(path)?))
         }
     }
 }
@@ -424,6 +508,8 @@ fn parse_error(body: &[u8]) -> ServerError {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -446,6 +532,44 @@ mod tests {
         assert_eq!(error.to_string(), "ERROR 23505: duplicate key");
         assert!(error.is_retried());
         assert!(!parse_error(b"SERROR\0C42601\0Msyntax\0\0").is_retried());
+    }
+
+    /// A server that lets a client in and then does `rest` with the connection.
+    fn stand_in(rest: impl FnOnce(TcpStream) + Send + 'static) -> Endpoint {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let mut startup = [0; 1024];
+            assert!(client.read(&mut startup).unwrap() > 8);
+            // AuthenticationOk, BackendKeyData, ReadyForQuery
+            client.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x07\0\0\0\0Z\0\0\0\x05I").unwrap();
+            rest(client);
+        });
+        let (user, database) = ("u".to_owned(), "d".to_owned());
+        Endpoint { transport: Transport::Tcp, port, user, database }
+    }
+
+    #[test]
+    fn a_server_that_hangs_is_given_up() {
+        let endpoint = stand_in(|mut client| {
+            // Until the client goes away.
+            while client.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
+        });
+        let mut client = WireClient::connect_within(&endpoint, Waiting::Poll, Duration::from_millis(300)).unwrap();
+        assert_eq!(client.backend_pid(), 7);
+        // Resting is not hanging.
+        std::thread::sleep(Duration::from_millis(600));
+        let error = client.simple(|sql| sql.extend_from_slice(b"SELECT 1")).unwrap_err();
+        assert!(matches!(error, WireError::Silent { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_goes_away_is_noticed_at_once() {
+        let endpoint = stand_in(drop);
+        let mut client = WireClient::connect(&endpoint, Waiting::Receive).unwrap();
+        let error = client.simple(|sql| sql.extend_from_slice(b"SELECT 1")).unwrap_err();
+        assert!(matches!(error, WireError::Broken(_)), "{error}");
     }
 
     #[test]

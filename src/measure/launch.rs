@@ -105,7 +105,7 @@ impl LiveLaunch<'_> {
         self.cpus = Cpus::choose(placement)?;
         let running = self.running()?;
         let (_, slice) = running.slice.as_ref().ok_or(MeasureError::NoSlice)?;
-        self.cpus.bind_backends(slice.backend_pid())
+        slice.backend_pids().iter().try_for_each(|pid| self.cpus.bind_backends(*pid))
     }
 
     /// Continues the launch that lies in the directory, or begins a new one.

@@ -1,6 +1,7 @@
 //! One slice: warm-up, the measured stretches, and the probes around them.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
@@ -10,7 +11,7 @@ use super::Stretch;
 use super::noise::{Clocks, Foreign};
 use super::probes::{self, BackendCpu, Background, InstructionCounter, MachineCpu};
 use crate::domain::{Endpoint, Major, Measurement, Microbenchmark};
-use crate::load::{Control, Session, Tally, Until, WireError};
+use crate::load::{Control, Sessions, Tally, Until, WireError};
 use crate::sql::{Connection, SqlError};
 
 /// First major that keeps statistics in shared memory, where they are current at once.
@@ -43,20 +44,20 @@ impl From<SqlError> for SliceError {
     }
 }
 
-/// A slice in the making: one connection, and what its stretches have come to so far.
+/// A slice in the making: its connections, and what its stretches have come to so far.
 pub(super) struct Slice {
-    session: Session,
+    sessions: Sessions,
+    backends: Vec<u32>,
     major: Major,
     buffers_before: Option<probes::Buffers>,
     /// Set when the first counted stretch begins.
     began: Option<Began>,
-    tally: Tally,
     warmup: Duration,
     warmup_queries: u64,
     backend: BackendCpu,
-    client_cpu_ns: Option<u64>,
-    counter: Option<InstructionCounter>,
-    /// Of all stretches so far: the counter goes on where it stopped.
+    /// One per backend, where there are such.
+    counters: Option<Vec<InstructionCounter>>,
+    /// Of all stretches so far: a counter goes on where it stopped.
     instructions: Option<u64>,
     foreign: Foreign,
 }
@@ -80,32 +81,31 @@ impl Slice {
         admin: &Connection,
     ) -> Result<Self, SliceError> {
         let buffers_before = probes::buffers(admin)?;
-        let session = Session::open(endpoint, microbenchmark, rows, seed)?;
-        let counter = InstructionCounter::open(session.backend_pid());
+        let sessions = Sessions::open(endpoint, microbenchmark, rows, seed)?;
+        let backends = sessions.backend_pids();
         Ok(Self {
-            session,
-            counter,
+            counters: backends.iter().map(|pid| InstructionCounter::open(*pid)).collect(),
             instructions: None,
+            sessions,
+            backends,
             major,
             buffers_before,
             began: None,
-            tally: Tally::default(),
             warmup: Duration::ZERO,
             warmup_queries: 0,
             backend: BackendCpu::ZERO,
-            client_cpu_ns: Some(0),
             foreign: Foreign::default(),
         })
     }
 
-    /// Process id of the server's backend.
-    pub(super) fn backend_pid(&self) -> u32 {
-        self.session.backend_pid()
+    /// Process ids of the server's backends.
+    pub(super) fn backend_pids(&self) -> &[u32] {
+        &self.backends
     }
 
     /// Runs events that count for nothing but the caches.
     pub(super) fn warm_up(&mut self, until: Until, control: &Control) -> Result<Stretch, SliceError> {
-        let tally = self.session.run(until, control)?;
+        let tally = self.sessions.run(until, control)?;
         if tally.interrupted {
             return Err(SliceError::Interrupted);
         }
@@ -129,43 +129,43 @@ impl Slice {
                 at: Timestamp::now(),
             });
         }
-        let pid = self.session.backend_pid();
-        let (events, elapsed) = (self.tally.events, self.tally.elapsed);
         let machine = MachineCpu::read();
-        let (backend, client) = (BackendCpu::read(pid), probes::client_cpu_ns());
-        let counting = self.counter.as_mut().and_then(InstructionCounter::start);
-        self.session.run_into(until, control, &mut self.tally)?;
-        self.instructions = self.counter.as_mut().and_then(InstructionCounter::stop).filter(|_| counting.is_some());
-        let client = difference(client, probes::client_cpu_ns());
-        let backend = backend.until(BackendCpu::read(pid));
-        let stretch =
-            Stretch { events: self.tally.events - events, elapsed: self.tally.elapsed.saturating_sub(elapsed) };
-        self.foreign.add(machine.until(MachineCpu::read()), client, backend.cpu_ns, stretch.elapsed);
-        self.client_cpu_ns = sum(self.client_cpu_ns, client);
+        let (backend, client) = (BackendCpu::read_all(&self.backends), self.sessions.client_cpu_ns());
+        let counting =
+            self.counters.as_mut().and_then(|counters| counters.iter_mut().map(InstructionCounter::start).collect());
+        let (events, elapsed) = self.sessions.stretch(until, control)?;
+        let counts = |counters: &mut Vec<InstructionCounter>| counters.iter_mut().map(InstructionCounter::stop).sum();
+        self.instructions = self.counters.as_mut().and_then(counts).filter(|_: &u64| counting == Some(()));
+        let backend = backend.until(BackendCpu::read_all(&self.backends));
+        let client = self.sessions.client_cpu_ns() - client;
+        self.foreign.add(machine.until(MachineCpu::read()), Some(client), backend.cpu_ns, elapsed);
         self.backend = self.backend.plus(backend);
-        if self.tally.interrupted { Err(SliceError::Interrupted) } else { Ok(stretch) }
+        if control.stop.load(Ordering::Relaxed) {
+            Err(SliceError::Interrupted)
+        } else {
+            Ok(Stretch { events, elapsed })
+        }
     }
 
-    /// Closes the connection, takes the last readings, and says when the measured stretch began.
+    /// Closes the connections, takes the last readings, and says when the measured stretch began.
     pub(super) fn finish(self, admin: &Connection) -> Result<(Timestamp, Measurement), SliceError> {
         let wal = probes::wal_position(admin, self.major)?;
-        let pid = self.session.backend_pid();
-        drop(self.session);
-        wait_for_statistics(pid, self.major);
+        let tally = self.sessions.tally();
+        drop(self.sessions);
+        wait_for_statistics(&self.backends, self.major);
         let buffers = probes::buffers(admin)?;
         let background = probes::background(admin, self.major)?;
 
-        let mut measurement = from_tally(&self.tally, self.warmup);
+        let mut measurement = from_tally(&tally, self.warmup);
         measurement.backend_cpu_ns = self.backend.cpu_ns;
         measurement.backend_wait_ns = self.backend.wait_ns;
         measurement.backend_voluntary_switches = self.backend.voluntary_switches;
         measurement.backend_involuntary_switches = self.backend.involuntary_switches;
-        measurement.client_cpu_ns = self.client_cpu_ns;
         measurement.instructions = self.instructions;
         if let (Some(before), Some(after)) = (self.buffers_before, buffers) {
             measurement.buffers_hit = after.hit.checked_sub(before.hit);
             measurement.buffers_read = after.read.checked_sub(before.read);
-            measurement.buffers_queries = self.warmup_queries + self.tally.queries;
+            measurement.buffers_queries = self.warmup_queries + tally.queries;
         }
         let Some(began) = self.began else { return Ok((Timestamp::now(), measurement)) };
         measurement.wal_bytes = difference(began.wal, wal);
@@ -181,13 +181,9 @@ fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
 
-fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    a?.checked_add(b?)
-}
-
-/// Backends report their buffer counts when they end, so the measuring one has to be gone.
-fn wait_for_statistics(backend: u32, major: Major) {
-    wait_for_exit(backend);
+/// Backends report their buffer counts when they end, so the measuring ones have to be gone.
+fn wait_for_statistics(backends: &[u32], major: Major) {
+    backends.iter().copied().for_each(wait_for_exit);
     if major < SHARED_STATISTICS_SINCE {
         std::thread::sleep(STATISTICS_DELAY);
     }
@@ -212,6 +208,7 @@ fn from_tally(tally: &Tally, warmup: Duration) -> Measurement {
         histogram.clear();
     }
     Measurement {
+        client_cpu_ns: Some(tally.client_cpu_ns),
         seconds: tally.elapsed.as_secs_f64(),
         warmup_seconds: warmup.as_secs_f64(),
         events: tally.events,

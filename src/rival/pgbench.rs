@@ -167,6 +167,7 @@ mod tests {
             unit: RateUnit::Qps,
             protocol: WireProtocol::Prepared,
             transaction: false,
+            connections: 1,
             statements: vec![Statement { sql: sql.to_owned(), params, times: 1 }],
             why: String::new(),
         }

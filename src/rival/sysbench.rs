@@ -91,12 +91,8 @@ impl Sysbench {
     pub fn start<'a>(&self, run: SysbenchRun<'a>) -> Result<Gate<'a>, RivalError> {
         let mut command = client(&self.program);
         command.arg(self.script(&run.microbenchmark.shape)?);
-        command.args(["--db-driver=pgsql", "--threads=1", "--time=0"]);
-        command.arg(format!("--pgsql-host={}", host(run.endpoint)));
-        command.arg(format!("--pgsql-port={}", run.endpoint.port));
-        command.arg(format!("--pgsql-user={}", run.endpoint.user));
-        command.arg(format!("--pgsql-db={}", run.endpoint.database));
-        command.arg(format!("--table-size={}", run.rows));
+        connect(&mut command, run.endpoint, run.rows);
+        command.arg("--time=0");
         command.args(run.options);
         command.arg(format!("--events={}", run.events));
         command.arg(format!("--warmup-events={}", run.warmup_events));
@@ -108,6 +104,20 @@ impl Sysbench {
         Ok(Gate { dialog, run })
     }
 
+    /// Has sysbench's own script make and fill `sbtest1` in its own way, with both indexes, and says how long that took
+    /// from the program's start to its end.
+    pub fn prepare(&self, endpoint: &Endpoint, rows: u64, deadline: Duration) -> Result<Duration, RivalError> {
+        /// Comes with sysbench. The scripts `oltp_*` share what makes their tables.
+        const SCRIPT: &str = "oltp_read_only";
+        let mut command = client(&self.program);
+        command.arg(SCRIPT);
+        connect(&mut command, endpoint, rows);
+        command.args(["--tables=1", "prepare"]);
+        let begin = Instant::now();
+        process::run(&mut command, deadline, None).map_err(|source| RivalError::Run { client: CLIENT, source })?;
+        Ok(begin.elapsed())
+    }
+
     /// A script that loads a twin and then the gate, which wraps it.
     fn script(&self, shape: &str) -> Result<PathBuf, RivalError> {
         let directory = self.twins.path().display();
@@ -117,6 +127,16 @@ impl Sysbench {
         written.map_err(|source| RivalError::Scripts { client: CLIENT, path: path.clone(), source })?;
         Ok(path)
     }
+}
+
+/// Which server, which table size, one thread.
+fn connect(command: &mut Command, endpoint: &Endpoint, rows: u64) {
+    command.args(["--db-driver=pgsql", "--threads=1"]);
+    command.arg(format!("--pgsql-host={}", host(endpoint)));
+    command.arg(format!("--pgsql-port={}", endpoint.port));
+    command.arg(format!("--pgsql-user={}", endpoint.user));
+    command.arg(format!("--pgsql-db={}", endpoint.database));
+    command.arg(format!("--table-size={rows}"));
 }
 
 impl Gate<'_> {
@@ -190,6 +210,7 @@ mod tests {
             unit: RateUnit::Qps,
             protocol: WireProtocol::Prepared,
             transaction: true,
+            connections: 1,
             statements: vec![statement],
             why: String::new(),
         }

@@ -232,6 +232,7 @@ fn definition(name: &str, group: &str, base: &str, step: u32, range: u32, unit: 
         unit,
         protocol: if clock == Clock::Once { WireProtocol::Simple } else { WireProtocol::Prepared },
         transaction: matches!(base, "read-only" | "read-write" | "write-only"),
+        connections: 1,
         statements,
         why: "Finds rows by key; shows the cost of the executor's and the protocol's fixed part per statement."
             .to_owned(),

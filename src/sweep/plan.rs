@@ -159,7 +159,7 @@ fn launch(
             steps.push(Step::Measure { index, wanted: is_wanted && !stored.contains(&key) });
             wrote |= microbenchmark.writes();
         }
-        if wrote && suite.postwrite_after.contains(&microbenchmark.step) {
+        if wrote && postwrite_follows(suite, index) {
             steps.push(Step::Postwrite { after: microbenchmark.step });
         }
     }
@@ -167,6 +167,13 @@ fn launch(
     // All targets of a block draw the same values: what a value costs is then in none of the ratios.
     let seed = seed(&[sweep, &format!("b{block}")]);
     LaunchPlan { block, target: target.clone(), seed, name, steps }
+}
+
+/// Whether a step that a postwrite follows ends with this microbenchmark: copies with more connections share it.
+fn postwrite_follows(suite: &Suite, index: usize) -> bool {
+    let step = suite.microbenchmarks[index].step;
+    let ends = suite.microbenchmarks.get(index + 1).is_none_or(|next| next.step != step);
+    ends && suite.postwrite_after.contains(&step)
 }
 
 /// The targets in the block's order.
@@ -283,4 +290,22 @@ fn cluster_bytes(suite: &Suite, protocol: &Protocol) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and below the limit")]
     let wal = (write_seconds * WAL_BYTES_PER_WRITE_SECOND).min(WAL_LIMIT) as u64;
     EMPTY_CLUSTER_BYTES + 2 * table_bytes(protocol) + wal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{connections, suite};
+
+    #[test]
+    fn postwrites_follow_the_copies_of_their_step() {
+        let text = connections::set(&suite::text(None).unwrap(), "test", &[1, 4]).unwrap();
+        let suite = suite::parse(&text, "test").unwrap();
+        let index = |name: &str| suite.microbenchmarks.iter().position(|one| one.name == name).unwrap();
+        let last = index("read-write_range=100@c4");
+        assert_eq!(last, index("read-write_range=100") + 1);
+        let ends: Vec<usize> =
+            (0..suite.microbenchmarks.len()).filter(|index| postwrite_follows(&suite, *index)).collect();
+        assert_eq!(ends, [last]);
+    }
 }

@@ -9,7 +9,7 @@ use super::profile::Profile;
 use crate::analysis;
 use crate::catalog::variants::Variants;
 use crate::catalog::versions::{self, Catalogue};
-use crate::catalog::{configs, configs::ConfigSet, suite};
+use crate::catalog::{configs, configs::ConfigSet, connections, suite};
 use crate::domain::{Placement, Protocol, Release, ReleaseRange, Stopping, Suite, Variant, VariantName, Version};
 use crate::server::InitOptions;
 
@@ -46,6 +46,8 @@ pub struct SweepRequest {
     pub base: Option<String>,
     /// Measure over a Unix-domain socket.
     pub unix_socket: bool,
+    /// Numbers of connections; empty for the suite's own, which is one.
+    pub connections: Vec<u32>,
     /// Length in seconds of the turns in which launches are measured together; 0 for one after the other.
     pub stretch_seconds: Option<f64>,
     /// Which CPUs client and servers use.
@@ -98,6 +100,7 @@ impl SweepRequest {
             placement: None,
             precision: None,
             power: None,
+            connections: Vec::new(),
         }
     }
 }
@@ -169,8 +172,11 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         None => 0,
         Some(base) => find_base(base, &wanted)?,
     };
-    let suite_text = suite::text(request.suite.as_deref())?;
     let suite_name = request.suite.as_ref().map_or_else(|| "the built-in suite".into(), |path| path.to_string_lossy());
+    let suite_text = match (suite::text(request.suite.as_deref())?, request.connections.as_slice()) {
+        (text, []) => text,
+        (text, numbers) => connections::set(&text, &suite_name, numbers)?,
+    };
     let suite = suite::parse(&suite_text, &suite_name)?;
     let profile = request.profile;
     let config = configs::load(request.config.as_deref().unwrap_or(profile.config))?;

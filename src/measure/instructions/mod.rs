@@ -280,6 +280,7 @@ mod tests {
             clock: crate::domain::Clock::Read,
             unit: crate::domain::RateUnit::Qps,
             protocol: crate::domain::WireProtocol::Prepared,
+            connections: 1,
             transaction: false,
             statements: vec![point],
             why: String::new(),

@@ -18,7 +18,7 @@ use super::probes::{self, BackendCpu};
 use super::slice::wait_for_exit;
 use super::upkeep::tidy;
 use crate::domain::{Build, ClientRun, Major, Microbenchmark, ParityRecord, ParityRound, Placement, Suite};
-use crate::load::{self, Control, DatasetError, Session, Tally, Until, WireError};
+use crate::load::{self, Control, DatasetError, Session, Tally, Until, Waiting, WireError};
 use crate::process::log_tail;
 use crate::rival::{APPLICATION_NAME, Gate, Pgbench, PgbenchRun, RivalError, Sysbench, SysbenchRun};
 use crate::server::{Account, Cluster, InitOptions, Server, StartOptions};
@@ -42,6 +42,9 @@ const FEWEST_EVENTS: u64 = 10;
 /// How much longer than regtrack another client may take, and the least that it is given.
 const PATIENCE: f64 = 50.0;
 const LEAST_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long sysbench may take to fill the table.
+const LONGEST_LOAD: Duration = Duration::from_secs(24 * 3600);
 
 /// Before readings: lets backend and client go to sleep, so that the kernel has booked all that they used.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -75,6 +78,8 @@ pub struct ParitySpec {
     pub seconds: f64,
     /// Which CPUs are used.
     pub placement: Placement,
+    /// How regtrack's client waits for answers.
+    pub waiting: Waiting,
 }
 
 impl ParitySpec {
@@ -181,6 +186,53 @@ impl<'a> ParityBench<'a> {
         Ok(ParityRecord { microbenchmark: microbenchmark.name.clone(), differences, rounds })
     }
 
+    /// Fills the table with regtrack and with sysbench in turn. Each finds no table and no dirty page.
+    pub fn measure_load(&mut self) -> Result<ParityRecord, MeasureError> {
+        let mut rounds = Vec::new();
+        for round in 0..self.spec.rounds {
+            let (regtrack, sysbench);
+            if round % 2 == 0 {
+                regtrack = self.timed_load(Self::fill)?;
+                sysbench = self.timed_load(Self::prepare)?;
+            } else {
+                sysbench = self.timed_load(Self::prepare)?;
+                regtrack = self.timed_load(Self::fill)?;
+            }
+            rounds.push(ParityRound { regtrack, sysbench, pgbench: None });
+        }
+        // What is there now may be sysbench's.
+        self.load()?;
+        Ok(ParityRecord { microbenchmark: "load".to_owned(), differences: Vec::new(), rounds })
+    }
+
+    /// Rows of one load count as its queries.
+    fn timed_load(&self, load: impl Fn(&Self) -> Result<(), MeasureError>) -> Result<ClientRun, MeasureError> {
+        self.drop_table()?;
+        self.admin.execute("CHECKPOINT").map_err(MeasureError::Admin)?;
+        self.check_stop()?;
+        let begin = Instant::now();
+        load(self)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        Ok(ClientRun {
+            queries: self.spec.rows,
+            seconds,
+            backend_cpu_ns: None,
+            backend_sleeps: None,
+            client_cpu_ns: None,
+        })
+    }
+
+    fn prepare(&self) -> Result<(), MeasureError> {
+        let prepared = self.clients.sysbench.prepare(self.server.endpoint(), self.spec.rows, LONGEST_LOAD);
+        prepared.map(drop).map_err(|source| {
+            if self.check_stop().is_err() {
+                return MeasureError::Interrupted;
+            }
+            let log = self.log.clone();
+            MeasureError::Rival { microbenchmark: "load".to_owned(), source, tail: self.last_words(), log }
+        })
+    }
+
     /// Stops the server.
     pub fn close(self) -> Result<(), MeasureError> {
         let Self { admin, server, .. } = self;
@@ -192,14 +244,23 @@ impl<'a> ParityBench<'a> {
     // ------------------------------------------------------------------------------------ the table
 
     fn load(&mut self) -> Result<(), MeasureError> {
+        self.drop_table()?;
+        self.fill()?;
+        self.tidy()
+    }
+
+    fn drop_table(&self) -> Result<(), MeasureError> {
+        let sql = format!("DROP TABLE IF EXISTS {}", self.spec.suite.dataset.table);
+        self.admin.execute(&sql).map_err(MeasureError::Admin)
+    }
+
+    fn fill(&self) -> Result<(), MeasureError> {
         let dataset = &self.spec.suite.dataset;
-        let drop_table = format!("DROP TABLE IF EXISTS {}", dataset.table);
-        self.admin.execute(&drop_table).map_err(MeasureError::Admin)?;
         match load::load(&self.admin, dataset, self.spec.rows, &self.control.stop) {
             Err(DatasetError::Interrupted { .. }) => return Err(MeasureError::Interrupted),
-            other => other?,
-        };
-        self.tidy()
+            other => other.map(drop)?,
+        }
+        Ok(())
     }
 
     fn tidy(&mut self) -> Result<(), MeasureError> {
@@ -335,7 +396,7 @@ impl<'a> ParityBench<'a> {
         let report = run.end(dialog).map_err(failed)?;
         let queries = report.events * u64::from(microbenchmark.queries_per_event());
         let seconds = report.events as f64 / report.rate;
-        Ok(Some(ClientRun { queries, seconds, backend_cpu_ns: None, client_cpu_ns: None }))
+        Ok(Some(ClientRun { queries, seconds, backend_cpu_ns: None, backend_sleeps: None, client_cpu_ns: None }))
     }
 
     fn gate<'g>(
@@ -375,8 +436,8 @@ impl<'a> ParityBench<'a> {
     }
 
     fn open_session(&self, microbenchmark: &Microbenchmark, seed: u64) -> Result<Session, MeasureError> {
-        let opened =
-            Session::open(self.server.endpoint(), microbenchmark, self.spec.rows, seed_of(microbenchmark, seed));
+        let (endpoint, seed) = (self.server.endpoint(), seed_of(microbenchmark, seed));
+        let opened = Session::open_waiting(endpoint, microbenchmark, self.spec.rows, seed, self.spec.waiting);
         opened.map_err(|source| self.slice_error(microbenchmark, source))
     }
 
@@ -420,10 +481,12 @@ impl Mark {
 
     fn until(&self, after: &Self, queries: u64, elapsed: Duration) -> ClientRun {
         let client = after.client_cpu_ns.zip(self.client_cpu_ns);
+        let backend = self.backend.until(after.backend);
         ClientRun {
             queries,
             seconds: elapsed.as_secs_f64(),
-            backend_cpu_ns: self.backend.until(after.backend).cpu_ns,
+            backend_cpu_ns: backend.cpu_ns,
+            backend_sleeps: backend.voluntary_switches,
             client_cpu_ns: client.and_then(|(after, before)| after.checked_sub(before)),
         }
     }

@@ -32,6 +32,18 @@ impl BackendCpu {
         }
     }
 
+    /// Reads the counters of several processes and adds them up. What one lacks, the sum lacks.
+    pub(in crate::measure) fn read_all(pids: &[u32]) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        let add = |a: Self, b: Self| Self {
+            cpu_ns: sum(a.cpu_ns, b.cpu_ns),
+            wait_ns: sum(a.wait_ns, b.wait_ns),
+            voluntary_switches: sum(a.voluntary_switches, b.voluntary_switches),
+            involuntary_switches: sum(a.involuntary_switches, b.involuntary_switches),
+        };
+        pids.iter().copied().map(Self::read).reduce(add).unwrap_or_default()
+    }
+
     /// What was used between `self` and `later`.
     pub(in crate::measure) fn until(self, later: Self) -> Self {
         let difference = |a: Option<u64>, b: Option<u64>| b?.checked_sub(a?);
@@ -148,6 +160,15 @@ mod tests {
         let process = process_cpu_ns(std::process::id()).unwrap();
         assert!(process >= thread, "{process} {thread}");
         assert_eq!(process_cpu_ns(u32::MAX), None);
+    }
+
+    #[test]
+    fn several_processes_are_added_up() {
+        let own = std::process::id();
+        let (one, two) = (BackendCpu::read(own), BackendCpu::read_all(&[own, own]));
+        assert!(two.cpu_ns.unwrap() >= 2 * one.cpu_ns.unwrap());
+        assert_eq!(BackendCpu::read_all(&[own, u32::MAX]).cpu_ns, None);
+        assert_eq!(BackendCpu::read_all(&[]), BackendCpu::default());
     }
 
     #[test]

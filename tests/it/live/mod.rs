@@ -1,5 +1,6 @@
 //! Real servers: prebuilt releases fetched through npm, and a source archive where one is given.
 
+mod client;
 mod faults;
 mod instructions;
 mod parity;

@@ -67,6 +67,26 @@ fn sysbench_and_regtrack_do_the_same() {
 }
 
 #[test]
+fn loads_are_compared_too() {
+    const TEST: &str = "loads_are_compared_too";
+    let Some(sysbench) = sysbench(TEST) else { return };
+    let Some(place) = Place::for_test(TEST) else { return };
+    let mut arguments = arguments(&place, &sysbench);
+    arguments.extend(["--load", "--rounds", "2", "--json"]);
+    let output = place.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output));
+    let entry: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&entry["rows"], &entry["rounds"]), (&2000.into(), &2.into()), "{entry:#}");
+    for name in
+        ["load_ratio_low", "load_ratio", "load_ratio_high", "regtrack_rows_per_second", "sysbench_rows_per_second"]
+    {
+        assert!(entry[name].as_f64().is_some_and(|number| number.is_finite() && number > 0.0), "{name}: {entry:#}");
+    }
+    place.assert_no_servers();
+    assert_eq!(left(&place), 0);
+}
+
+#[test]
 fn an_interrupted_comparison_leaves_nothing() {
     const TEST: &str = "an_interrupted_comparison_leaves_nothing";
     let Some(sysbench) = sysbench(TEST) else { return };
