@@ -101,11 +101,14 @@ impl CostTest {
     }
 
     /// The smallest change that `launches` of each side would find with a chance of [`POWER`], were it one of
-    /// `comparisons`. Computed from the measured noise, not measured. Two launches are the least.
+    /// `comparisons`. Computed from the measured noise, not measured. Two launches are the least. Of instructions more
+    /// launches find no less: it is the threshold and the largest difference that was seen between equal servers.
     #[must_use]
     pub fn detectable(&self, launches: u32, comparisons: u32) -> Option<f64> {
         if self.cost == Cost::Instructions {
-            return Some(INSTRUCTIONS_THRESHOLD);
+            // A change has to pass the threshold although noise takes from it.
+            let noise = self.noise.iter().copied().reduce(f64::max)?;
+            return Some(INSTRUCTIONS_THRESHOLD + noise);
         }
         let noise = self.median_noise()?;
         let freedom = f64::from(launches.checked_sub(1).filter(|freedom| *freedom > 0)?);
@@ -337,5 +340,7 @@ mod tests {
         assert!((of(10) - 0.013_832).abs() < 1e-5, "{}", of(10));
         assert!(of(5) > of(10) && test.detectable(10, 42).unwrap() > of(10));
         assert_eq!(test.detectable(1, 1), None);
+        let counts = CostTest { cost: Cost::Instructions, noise: vec![0.0001, 0.0003], trials: Vec::new() };
+        assert!((counts.detectable(2, 42).unwrap() - INSTRUCTIONS_THRESHOLD - 0.0003).abs() < 1e-12);
     }
 }
