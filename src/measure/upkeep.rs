@@ -48,10 +48,16 @@ pub(super) fn tidy(admin: &Connection, major: Major, table: &str) -> Result<(), 
     admin.execute("CHECKPOINT").map_err(MeasureError::Admin)
 }
 
-/// Vacuum with new statistics.
+/// Vacuum with new statistics. Rows of asynchronous commits are known to be committed only when their WAL is on the
+/// disk; until then their pages do not count as visible to all, and index-only scans would read them one by one. So a
+/// synchronous commit goes before.
 pub(super) fn vacuum(admin: &Connection, major: Major, table: &str) -> Result<(), MeasureError> {
+    const FLUSH: &str = "BEGIN; SET LOCAL synchronous_commit = on; SELECT txid_current(); COMMIT";
     let cleanup = if major >= INDEX_CLEANUP_SINCE { ", INDEX_CLEANUP ON" } else { "" };
-    admin.execute(&format!("VACUUM (VERBOSE, ANALYZE{cleanup}) {table}")).map_err(MeasureError::Admin)
+    for sql in [FLUSH, &format!("VACUUM (VERBOSE, ANALYZE{cleanup}) {table}")] {
+        admin.execute(sql).map_err(MeasureError::Admin)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
