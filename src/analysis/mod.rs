@@ -3,6 +3,7 @@
 //! Pure functions. A ratio is taken inside a block only, where both releases ran under the same
 //! conditions; the blocks' ratios are then combined. [`judge`] is the core: numbers in, answers out.
 
+mod blind;
 mod cells;
 mod instructions;
 mod layout;
@@ -130,6 +131,8 @@ pub fn report(
     report.warnings = unplaced;
     report.warnings.extend(warnings::of(&report, slices, catalogue.newest));
     report.warnings.extend(warnings::shifts(&report, &layouts));
+    report.blind = blind::against_itself(manifest, slices, catalogue)?;
+    report.warnings.extend(report.blind.as_ref().and_then(warnings::blind));
     Ok(report)
 }
 
@@ -141,7 +144,7 @@ fn of_rows(manifest: &SweepManifest, rows: Vec<ReportRow>, base: usize, catalogu
     });
     let summaries = summaries.collect();
     let groups = catalogue.groups.to_vec();
-    Report { manifest: manifest.clone(), base, groups, rows, summaries, warnings: Vec::new() }
+    Report { manifest: manifest.clone(), base, groups, rows, summaries, blind: None, warnings: Vec::new() }
 }
 
 /// Two targets of a sweep, also such as an earlier call measured. The answers are those of a report on all targets;
@@ -391,6 +394,7 @@ mod tests {
             base: target(versions[0]).id,
             host: None,
             placement: None,
+            blind: None,
             doctor: Vec::new(),
         }
     }

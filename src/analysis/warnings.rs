@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::layout::Layout;
 use super::shifts::{self, Drift, Shift};
 use super::{Minor, Origin, RateUnit, Report, SliceRecord, Target, Version};
-use crate::domain::{Outcome, Protocol};
+use crate::domain::{Blind, Outcome, Protocol};
 
 /// Failures and releases that a sentence lists before it says how many more there are.
 const LISTED: usize = 5;
@@ -88,6 +88,20 @@ fn size(shift: &Shift) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let (low, high) = shift.interval;
     format!("{:+.1} % [{:+.1}, {:+.1}]", percent(shift.ratio), percent(low), percent(high))
+}
+
+/// A build that was called different from itself.
+pub(super) fn blind(blind: &Blind) -> Option<String> {
+    let names = &blind.false_verdicts;
+    (!names.is_empty()).then(|| {
+        format!(
+            "The base's build was measured twice, and called different from itself in {} of {} microbenchmarks ({}): \
+             verdicts of this sweep are worth less than they say.",
+            names.len(),
+            blind.compared,
+            names.join(", ")
+        )
+    })
 }
 
 /// Slices that something disturbed, with the most frequent reason.

@@ -80,6 +80,9 @@ pub(super) struct SweepArgs {
     /// Chance of finding a change of 1 % plus the precision, such as 0.9
     #[arg(long, value_parser = parse_power, requires = "range")]
     power: Option<f64>,
+    /// Do not measure the base twice
+    #[arg(long, requires = "range")]
+    no_blind: bool,
     /// Begin no block that would end later than this from now: 90s, 30min, 6h
     #[arg(long, value_parser = parse_budget, value_name = "TIME")]
     budget: Option<Duration>,
@@ -221,6 +224,7 @@ fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
         placement: args.placement,
         precision: args.precision,
         power: args.power,
+        blind: args.no_blind.then_some(false),
         connections: args.connections.clone(),
     }
 }
@@ -231,7 +235,8 @@ fn start_options(args: &SweepArgs) -> StartOptions {
 
 /// The plan for a sweep of which nothing is stored yet: builds, and so targets, are not known here.
 pub(super) fn estimate(prepared: &Prepared) -> Estimate {
-    let targets: Vec<TargetId> = prepared.wanted.iter().map(|server| TargetId(server.label())).collect();
+    let mut targets: Vec<TargetId> = prepared.wanted.iter().map(|server| TargetId(server.label())).collect();
+    targets.extend(prepared.blind.then(|| TargetId("again".to_owned())));
     let wanted = prepared.protocol.microbenchmarks.iter().map(|name| (name.clone(), prepared.launches)).collect();
     let plan = sweep::plan("", &prepared.suite, &prepared.protocol, &targets, &wanted, &BTreeSet::new());
     plan.estimate(&prepared.suite, &prepared.protocol, crew(prepared))
@@ -253,7 +258,7 @@ fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, ac
     let mut text = format!(
         "plan: {} × {} × {}, profile {}\n  \
          servers: {}\n  \
-         base: {}\n  \
+         base: {}{}\n  \
          rows {}, {} s per read slice, {} s per write slice, configuration {}, data checksums {}, {}\n  \
          estimated duration {} without getting the servers, about {} MiB of disk while a server runs",
         counted(prepared.wanted.len(), if variants > 1 { "server" } else { "release" }, "s"),
@@ -262,6 +267,7 @@ fn describe(prepared: &Prepared, choices: &[Vec<Choice>], estimate: Estimate, ac
         prepared.profile,
         servers.join(", "),
         base,
+        if prepared.blind { ", measured twice" } else { "" },
         protocol.rows,
         protocol.read_seconds,
         protocol.write_seconds,
@@ -479,7 +485,7 @@ fn render_settings(prepared: &Prepared, manifest: &SweepManifest) -> Result<BTre
         let text = prepared.config.render(target.version.major, prepared.memory_mib)?;
         Ok((target.id.clone(), text))
     };
-    Ok(manifest.targets.iter().map(render).collect::<Result<_, catalog::CatalogError>>()?)
+    Ok(manifest.launched().map(render).collect::<Result<_, catalog::CatalogError>>()?)
 }
 
 /// Prints the tables and writes the site, also when some cells failed.

@@ -17,8 +17,27 @@ pub struct Report {
     pub rows: Vec<ReportRow>,
     /// One entry per target, in the order of `manifest.targets`.
     pub summaries: Vec<TargetSummary>,
+    /// What the base came to against itself, where the sweep measured it twice.
+    pub blind: Option<Blind>,
     /// Things a reader must know before believing a ratio; already full sentences.
     pub warnings: Vec<String>,
+}
+
+/// The base's build against itself, judged as a target is: every difference is one of the machine and the method.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Blind {
+    /// Microbenchmarks that both have.
+    pub compared: usize,
+    /// Names of those that were called faster or slower.
+    pub false_verdicts: Vec<String>,
+    /// Those whose 95 % interval leaves out 1, of those that have one; 5 in 100 are expected.
+    pub missed: usize,
+    /// How many have an interval.
+    pub intervals: usize,
+    /// Median over the microbenchmarks of the distance of the ratio from 1, as a share.
+    pub median_distance: f64,
+    /// The largest such distance, and whose it is.
+    pub largest: (String, f64),
 }
 
 /// One microbenchmark over all targets.

@@ -155,6 +155,13 @@ pub struct Stopping {
     pub max_launches: u32,
 }
 
+impl SweepManifest {
+    /// Everything that is launched: the targets, and the base once more.
+    pub fn launched(&self) -> impl Iterator<Item = &Target> {
+        self.targets.iter().chain(&self.blind)
+    }
+}
+
 /// Describes one sweep in a results directory. Rewritten atomically; slices are never rewritten.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepManifest {
@@ -188,6 +195,10 @@ pub struct SweepManifest {
     pub former_targets: Vec<Target>,
     /// The target that others are divided by.
     pub base: TargetId,
+    /// The base's build once more, measured like any other target and shown nowhere among them: what differs between
+    /// the two is what this sweep calls a difference where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blind: Option<Target>,
     /// The machine.
     pub host: Option<HostFingerprint>,
     /// Which CPUs client and servers use.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    Build, BuildFingerprint, Cell, Certainty, Clock, Finding, FindingStatus, Group, GroupSummary, HostFingerprint,
-    ImportedTarget, Microbenchmark, Origin, Param, Protocol, Provenance, RateUnit, RelativeQps, Report, ReportRow,
-    Statement, SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
+    Blind, Build, BuildFingerprint, Cell, Certainty, Clock, Finding, FindingStatus, Group, GroupSummary,
+    HostFingerprint, ImportedTarget, Microbenchmark, Origin, Param, Protocol, Provenance, RateUnit, RelativeQps,
+    Report, ReportRow, Statement, SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
 };
 
 /// A label that would run as a script if it were not escaped.
@@ -96,6 +96,14 @@ fn report(launches: usize) -> Report {
         groups: groups.map(|(name, title)| Group { name: name.into(), title: title.into(), members: vec![] }).into(),
         rows,
         summaries,
+        blind: Some(Blind {
+            compared: 6,
+            false_verdicts: Vec::new(),
+            missed: 1,
+            intervals: 6,
+            median_distance: 0.004,
+            largest: ("scan_range=100".to_owned(), 0.013),
+        }),
         warnings: vec![
             "9.0.23 was built with gcc 4.4.7 and -Os, 18.4 with gcc 7.5.0 and -O2: ratios between them mix both."
                 .to_owned(),
@@ -352,6 +360,7 @@ fn manifest(launches: usize) -> SweepManifest {
             c_compiler: None,
         }),
         placement: None,
+        blind: None,
         doctor: vec![
             Finding {
                 check: "cpu governor".to_owned(),

@@ -229,6 +229,7 @@ fn add_sweep(store: &Store, tables: &Tables) -> Result<SweepManifest, StoreError
         former_targets: Vec::new(),
         host: None,
         placement: None,
+        blind: None,
         doctor: Vec::new(),
     };
 

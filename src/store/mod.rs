@@ -480,6 +480,7 @@ mod tests {
             base: TargetId("9.0.23-0".to_owned()),
             host: None,
             placement: None,
+            blind: None,
             doctor: Vec::new(),
         }
     }

@@ -29,7 +29,7 @@ pub fn count(
     let counted = |slice: &&SliceRecord| slice.is_counting() && matches!(slice.outcome, Outcome::Measured(_));
     let counted: BTreeSet<(u32, &TargetId, &str)> =
         stored.iter().filter(counted).map(|one| (one.block, &one.target, one.microbenchmark.as_str())).collect();
-    let targets: Vec<TargetId> = execution.manifest.targets.iter().map(|target| target.id.clone()).collect();
+    let targets: Vec<TargetId> = execution.manifest.launched().map(|target| target.id.clone()).collect();
     let mut walked = Walked::default();
     for block in 1..=execution.manifest.launches.min(MOST_BLOCKS) {
         for target in &targets {

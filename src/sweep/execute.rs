@@ -300,7 +300,7 @@ impl<'a> CrewWalk<'a, '_> {
 
 impl Execution<'_> {
     pub(super) fn label(&self, target: &TargetId) -> String {
-        let found = self.manifest.targets.iter().find(|candidate| candidate.id == *target);
+        let found = self.manifest.launched().find(|candidate| candidate.id == *target);
         found.map_or_else(|| target.to_string(), |target| target.label.clone())
     }
 
@@ -321,7 +321,7 @@ impl Execution<'_> {
 
     /// `None` when the target could not be built.
     pub(super) fn launch_spec(&self, plan: &LaunchPlan) -> Result<Option<LaunchSpec>, SweepError> {
-        let target = self.manifest.targets.iter().find(|target| target.id == plan.target);
+        let target = self.manifest.launched().find(|target| target.id == plan.target);
         let brake = target.and_then(|target| target.brake);
         let build = target.and_then(|target| target.build.clone());
         let Some((build, settings)) = build.zip(self.settings.get(&plan.target).cloned()) else { return Ok(None) };
@@ -341,7 +341,8 @@ impl Execution<'_> {
 
     /// Settings and digest become known when a launch is up.
     fn record_facts(&mut self, target: &TargetId, facts: &LaunchFacts) -> Result<(), SweepError> {
-        if let Some(target) = self.manifest.targets.iter_mut().find(|candidate| candidate.id == *target) {
+        let SweepManifest { targets, blind, .. } = &mut self.manifest;
+        if let Some(target) = targets.iter_mut().chain(blind).find(|candidate| candidate.id == *target) {
             target.settings.clone_from(&facts.settings);
             let earlier = target.data_digest.replace(facts.data_digest.clone());
             if let Some(expected) = earlier.filter(|earlier| *earlier != facts.data_digest) {

@@ -270,10 +270,15 @@ pub fn open(
         targets,
         former_targets: Vec::new(),
         base,
+        blind: None,
         host: Some(host),
         placement: prepared.protocol.placement,
         doctor,
     };
+    if prepared.blind {
+        let base = manifest.targets.iter().find(|target| target.id == manifest.base && target.build.is_some());
+        manifest.blind = base.map(Target::again);
+    }
     if let Some(previous) = previous {
         manifest.created_at = previous.created_at;
         manifest.placement = previous.placement;
@@ -333,6 +338,11 @@ fn same_machine(a: &HostFingerprint, b: &HostFingerprint) -> bool {
 /// Takes over from the sweep's last manifest what this call does not know: facts about targets, and
 /// targets that it does not ask for. A release that could not be built has nothing to be kept for.
 fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
+    if let (Some(blind), Some(old)) = (&mut manifest.blind, previous.blind) {
+        if blind.id == old.id {
+            *blind = old;
+        }
+    }
     for old in previous.targets.into_iter().chain(previous.former_targets) {
         match manifest.targets.iter_mut().find(|target| target.id == old.id) {
             Some(target) => {

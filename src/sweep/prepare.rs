@@ -56,6 +56,8 @@ pub struct SweepRequest {
     pub precision: Option<WantedPrecision>,
     /// Chance with which a change of the threshold plus the precision is to be found.
     pub power: Option<f64>,
+    /// Measure the base twice.
+    pub blind: Option<bool>,
 }
 
 /// How well a ratio is to be known.
@@ -100,6 +102,7 @@ impl SweepRequest {
             placement: None,
             precision: None,
             power: None,
+            blind: None,
             connections: Vec::new(),
         }
     }
@@ -149,6 +152,8 @@ pub struct Prepared {
     pub launches: u32,
     /// When a microbenchmark stops before that; absent when all launches are made.
     pub stopping: Option<Stopping>,
+    /// Whether the base is measured twice.
+    pub blind: bool,
     /// The profile's name.
     pub profile: &'static str,
     /// Memory for which the configuration is rendered, in MiB.
@@ -225,6 +230,7 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         protocol,
         launches,
         stopping,
+        blind: request.blind.unwrap_or(profile.blind),
         profile: profile.name,
         memory_mib,
     })

@@ -32,6 +32,8 @@ pub struct Profile {
     /// How well ratios are to be known, as a share: a microbenchmark whose ratios are gets no more launches. `None` makes
     /// all launches.
     pub precision: Option<f64>,
+    /// Whether the base is measured twice, for a look at what a difference of nothing comes to.
+    pub blind: bool,
     /// Configuration set.
     pub config: &'static str,
 }
@@ -71,6 +73,7 @@ pub const PROFILES: [Profile; 4] = [
         postwrite: PostwriteRest { base: 0.0, per_million: 0.0, cap: 0.0 },
         launches: 1,
         precision: None,
+        blind: false,
         config: "default",
     },
     Profile {
@@ -87,6 +90,7 @@ pub const PROFILES: [Profile; 4] = [
         postwrite: PostwriteRest { base: 2.0, per_million: 1.0, cap: 60.0 },
         launches: 1,
         precision: None,
+        blind: true,
         config: "default",
     },
     Profile {
@@ -103,6 +107,7 @@ pub const PROFILES: [Profile; 4] = [
         postwrite: PostwriteRest { base: 10.0, per_million: 1.0, cap: 60.0 },
         launches: 20,
         precision: Some(0.01),
+        blind: true,
         config: "default",
     },
     Profile {
@@ -119,6 +124,7 @@ pub const PROFILES: [Profile; 4] = [
         postwrite: PostwriteRest { base: 60.0, per_million: 1.0, cap: 1200.0 },
         launches: 1,
         precision: None,
+        blind: true,
         config: "callaghan",
     },
 ];

@@ -62,7 +62,7 @@ pub fn next(execution: &Execution<'_>, tried: &BTreeSet<SliceKey>) -> Result<(Sw
             open.map(|row| (row.name, row.next_look)).collect()
         }
     };
-    let targets: Vec<TargetId> = manifest.targets.iter().map(|target| target.id.clone()).collect();
+    let targets: Vec<TargetId> = manifest.launched().map(|target| target.id.clone()).collect();
     let plan = plan(&manifest.id, &execution.suite, protocol, &targets, &wanted, &stored);
     Ok((plan, wanted.len()))
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::domain::{Finding, FindingStatus, Origin, Protocol, Target};
+use crate::domain::{Blind, Finding, FindingStatus, Origin, Protocol, Target};
 use crate::site::SiteError;
 use crate::site::format::{plain, whole};
 use crate::site::view::{Fact, Link, Page, Site};
@@ -21,10 +21,25 @@ struct View {
     builds: Vec<BuildRow>,
     same_toolchain: bool,
     command: String,
+    /// What the base came to against itself.
+    blind: Option<BlindView>,
+    placement: String,
     /// Ratios with an interval, and how many of those miss the true value by chance.
     intervals: String,
     expected_misses: String,
     microbenchmarks: usize,
+}
+
+#[derive(Serialize)]
+struct BlindView {
+    compared: usize,
+    false_verdicts: Vec<String>,
+    missed: usize,
+    intervals: usize,
+    /// In percent.
+    median_distance: String,
+    largest: String,
+    largest_name: String,
 }
 
 #[derive(Serialize)]
@@ -77,6 +92,8 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         builds: site.targets().iter().enumerate().map(|(index, target)| build_row(site, index, target)).collect(),
         same_toolchain: toolchains.all(|toolchain| Some(toolchain) == first),
         command: manifest.command.clone(),
+        blind: site.report.blind.as_ref().map(blind),
+        placement: manifest.placement.map_or_else(String::new, |placement| placement.to_string()),
         intervals: whole(intervals as u64),
         expected_misses: whole((intervals as u64).div_ceil(20)),
         microbenchmarks: site.report.rows.len(),
@@ -127,6 +144,20 @@ fn environment(site: &Site) -> Vec<Fact> {
         Fact::new("File system of the data", known(&host.filesystem)),
         Fact::new("C compiler on the machine", known(&host.c_compiler)),
     ]
+}
+
+fn blind(blind: &Blind) -> BlindView {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let (name, distance) = &blind.largest;
+    BlindView {
+        compared: blind.compared,
+        false_verdicts: blind.false_verdicts.clone(),
+        missed: blind.missed,
+        intervals: blind.intervals,
+        median_distance: percent(blind.median_distance),
+        largest: percent(*distance),
+        largest_name: name.clone(),
+    }
 }
 
 fn finding_row(finding: &Finding) -> FindingRow {

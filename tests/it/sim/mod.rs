@@ -189,6 +189,7 @@ fn request(range: &str, launches: u32, benches: &[&str]) -> SweepRequest {
         placement: None,
         precision: None,
         power: None,
+        blind: Some(false),
         connections: Vec::new(),
     }
 }
