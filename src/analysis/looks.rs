@@ -11,7 +11,7 @@ use crate::domain::Stopping;
 const FIRST: u32 = 4;
 
 /// Launches between looks at least, since those between two looks have to be able to confirm a change.
-const FRESH: u32 = 4;
+pub(super) const FRESH: u32 = 4;
 
 /// From look to look, launches grow by this share at least: looking more often costs certainty.
 const GROWTH: f64 = 0.4;

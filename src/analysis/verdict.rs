@@ -125,12 +125,20 @@ fn fixed(rows: &[Layout]) -> Vec<JudgedRow> {
     differences.iter().enumerate().map(judged).collect()
 }
 
-/// Without looks in between, the later half of the blocks confirms what the earlier half shows.
+/// Without looks in between, the later half of the blocks confirms what the earlier half shows. Halves of fewer blocks
+/// than there are between looks cannot: a noisy target may not be told from quiet ones by so few.
 fn both_halves_show(row: &Layout, target: usize, up: bool) -> bool {
     let numbers: Vec<u32> = row.numbers().collect();
     let middle = numbers.get((numbers.len().max(1) - 1) / 2).copied().unwrap_or(0);
-    let shows = |after, until| row.differences(after, until)[target].is_some_and(|part| shows(&part, up));
-    shows(0, middle) && shows(middle, u32::MAX)
+    let shows = |after, until| {
+        row.differences(after, until)[target].is_some_and(|part| part.common_blocks >= looks::FRESH && shows(&part, up))
+    };
+    shows(0, middle) && shows(middle, u32::MAX) && shows_alone(row, target, u32::MAX, up)
+}
+
+/// Whether the blocks so far show it without the scatter of other targets, which may be smaller than this one's.
+fn shows_alone(row: &Layout, target: usize, until: u32, up: bool) -> bool {
+    row.paired(target, until).is_some_and(|difference| shows(&difference, up))
 }
 
 /// Whether these launches alone show a change in this direction.
@@ -221,7 +229,8 @@ impl RowState {
             let Standing::Flagged { launches, up } = *standing else { continue };
             // All flags stem from the look before: they are resolved here.
             let (_, fresh) = since.get_or_insert_with(|| (launches, row.differences(launches, look.launches)));
-            let confirmed = fresh[target].is_some_and(|difference| shows(&difference, up));
+            let confirmed = fresh[target].is_some_and(|difference| shows(&difference, up))
+                && shows_alone(row, target, look.launches, up);
             *standing = if confirmed { Standing::Called { up } } else { Standing::Open };
         }
     }

@@ -441,7 +441,7 @@ fn gaps(site: &Site) -> Vec<Gap> {
             Some(Gap {
                 bench: site.bench_link("", index),
                 release: site.release_link("", target),
-                reason: cell.failure.clone()?,
+                reason: cell.failure.clone().or_else(|| cell.noisy.clone())?,
             })
         })
     })

@@ -8,7 +8,7 @@ use regtrack::load::Random;
 /// Microbenchmarks of a sweep.
 pub(crate) const ROWS: usize = 42;
 
-/// Releases, the first of them the base.
+/// Releases of most sweeps, the first of them the base.
 pub(crate) const TARGETS: usize = 3;
 
 /// What noise is made of. All numbers are standard deviations of the logarithm of a rate.
@@ -22,7 +22,7 @@ pub(crate) enum Shape {
     Drift,
     /// 0.6 % per slice; one slice in twenty is slowed by an exponential share of 10 % on average.
     Bursts,
-    /// 0.8 % per slice, and three times that on the last release.
+    /// 0.8 % per slice, and three times that on the last of eight releases; only that one is counted.
     OneNoisy,
     /// 5 % per slice: so much that the threshold of 1 % keeps nothing from being called.
     Loud,
@@ -32,13 +32,22 @@ impl Shape {
     pub(crate) const ALL: [Self; 6] =
         [Self::Independent, Self::Launches, Self::Drift, Self::Bursts, Self::OneNoisy, Self::Loud];
 
+    pub(crate) const fn targets(self) -> usize {
+        if matches!(self, Self::OneNoisy) { 8 } else { TARGETS }
+    }
+
+    /// Whether comparisons of this target with the base are counted.
+    fn counts(self, target: usize) -> bool {
+        self != Self::OneNoisy || target == self.targets() - 1
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Independent => "independent",
             Self::Launches => "launch effects",
             Self::Drift => "drift",
             Self::Bursts => "bursts",
-            Self::OneNoisy => "one noisy release",
+            Self::OneNoisy => "one noisy of eight",
             Self::Loud => "loud",
         }
     }
@@ -46,7 +55,7 @@ impl Shape {
 
 /// The rates of a sweep by row. `slowdown` says by which share a row of the last release is slower.
 pub(crate) fn sweep(shape: Shape, launches: u32, seed: u64, slowdown: &dyn Fn(usize) -> f64) -> Vec<Layout> {
-    let mut rows = vec![Layout::new(TARGETS, 0); ROWS];
+    let mut rows = vec![Layout::new(shape.targets(), 0); ROWS];
     for (block, rates) in (1..).zip(rates(shape, launches, seed, slowdown)) {
         for (row, rates) in rows.iter_mut().zip(rates) {
             row.push(block, rates.into_iter().map(Some).collect());
@@ -56,20 +65,16 @@ pub(crate) fn sweep(shape: Shape, launches: u32, seed: u64, slowdown: &dyn Fn(us
 }
 
 /// The same as numbers: block, row, target.
-pub(crate) fn rates(
-    shape: Shape,
-    launches: u32,
-    seed: u64,
-    slowdown: &dyn Fn(usize) -> f64,
-) -> Vec<Vec<[f64; TARGETS]>> {
+pub(crate) fn rates(shape: Shape, launches: u32, seed: u64, slowdown: &dyn Fn(usize) -> f64) -> Vec<Vec<Vec<f64>>> {
+    let targets = shape.targets();
     let mut normal = Normal::new(seed);
     let mut blocks = Vec::new();
     let mut machine = 0.0;
     for _ in 1..=launches {
-        let mut launch = [0.0; TARGETS];
+        let mut launch = vec![0.0; targets];
         // The order of the targets is drawn for each block.
-        let mut order: Vec<usize> = (0..TARGETS).collect();
-        for last in (1..TARGETS).rev() {
+        let mut order: Vec<usize> = (0..targets).collect();
+        for last in (1..targets).rev() {
             let place = usize::try_from(normal.random.uniform(last as u64 + 1) - 1);
             order.swap(last, place.expect("it is below the number of targets"));
         }
@@ -84,9 +89,9 @@ pub(crate) fn rates(
             };
         }
         let rates = |row: usize| {
-            let mut rates = [0.0; TARGETS];
+            let mut rates = vec![0.0; targets];
             for (target, rate) in rates.iter_mut().enumerate() {
-                let last = target == TARGETS - 1;
+                let last = target == targets - 1;
                 let step = if last { (1.0 - slowdown(row)).ln() } else { 0.0 };
                 *rate = (launch[target] + step + slice(shape, last, &mut normal)).exp();
             }
@@ -180,14 +185,15 @@ impl Tally {
     }
 }
 
-/// Sweeps of equal releases.
+/// Sweeps of equal releases: as many comparisons for every shape.
 pub(crate) fn nulls(shape: Shape, design: Design, launches: u32, sweeps: u32) -> Tally {
     let mut tally = Tally::default();
+    let sweeps = if shape == Shape::OneNoisy { sweeps * 2 } else { sweeps };
     for number in 0..sweeps {
         let rows = sweep(shape, launches, seed(shape, launches, number), &|_| 0.0);
-        tally.add(&judge(&rows, design), &|_| true, &|_| true);
-        let shifted = |target| analysis::common_shift(&rows, target, TARGETS - 1).is_some();
-        tally.shifted += u32::from((1..TARGETS).any(shifted));
+        tally.add(&judge(&rows, design), &|_| true, &|target| shape.counts(target));
+        let shifted = |target| analysis::common_shift(&rows, target, shape.targets() - 1).is_some();
+        tally.shifted += u32::from((1..shape.targets()).any(shifted));
         tally.drifted += u32::from(analysis::drift(&rows).is_some());
     }
     tally
@@ -207,9 +213,9 @@ pub(crate) fn planted(shape: Shape, design: Design, launches: u32, sweeps: u32) 
         let rows = sweep(shape, launches, !seed(shape, launches, number), &|row| step(row).unwrap_or(0.0));
         let judged = judge(&rows, design);
         for (index, tally) in found.iter_mut().enumerate() {
-            tally.add(&judged, &|row| row / PLANTED == index, &|target| target == TARGETS - 1);
+            tally.add(&judged, &|row| row / PLANTED == index, &|target| target == shape.targets() - 1);
         }
-        equal.add(&judged, &|row| step(row).is_none(), &|_| true);
+        equal.add(&judged, &|row| step(row).is_none(), &|target| shape.counts(target));
     }
     (found, equal)
 }
