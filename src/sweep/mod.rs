@@ -338,10 +338,10 @@ fn same_machine(a: &HostFingerprint, b: &HostFingerprint) -> bool {
 /// Takes over from the sweep's last manifest what this call does not know: facts about targets, and
 /// targets that it does not ask for. A release that could not be built has nothing to be kept for.
 fn carry_over(manifest: &mut SweepManifest, previous: SweepManifest) {
-    if let (Some(blind), Some(old)) = (&mut manifest.blind, previous.blind) {
-        if blind.id == old.id {
-            *blind = old;
-        }
+    if let (Some(blind), Some(old)) = (&mut manifest.blind, previous.blind)
+        && blind.id == old.id
+    {
+        *blind = old;
     }
     for old in previous.targets.into_iter().chain(previous.former_targets) {
         match manifest.targets.iter_mut().find(|target| target.id == old.id) {

@@ -1,6 +1,7 @@
 //! The whole pipeline on a simulated machine: everything between the command line and the report is
 //! real, only builds and measurements are made up.
 
+mod blind;
 mod failures;
 mod growth;
 mod interruption;
@@ -92,7 +93,7 @@ impl Lab {
         let host = HostFingerprint { memory_mib: MEMORY_MIB, ..HostFingerprint::default() };
         let manifest = sweep::open(&self.store, &prepared, targets, host, Vec::new(), &arguments, fresh).unwrap();
         let mut settings = BTreeMap::new();
-        for target in &manifest.targets {
+        for target in manifest.launched() {
             let text = prepared.config.render(target.version.major, prepared.memory_mib).unwrap();
             settings.insert(target.id.clone(), text);
         }
