@@ -117,7 +117,7 @@ pub fn plan(
     wanted: &Wanted,
     stored: &BTreeSet<SliceKey>,
 ) -> SweepPlan {
-    let mut plan = SweepPlan { launches: Vec::new(), total: stored_of(targets, protocol, stored), stored: 0 };
+    let mut plan = SweepPlan { launches: Vec::new(), total: stored_of(targets, protocol, wanted, stored), stored: 0 };
     plan.stored = plan.total;
     for block in 1..=wanted.values().copied().max().unwrap_or(0) {
         for target in shuffled(sweep, block, targets) {
@@ -133,10 +133,13 @@ pub fn plan(
     plan
 }
 
-/// Slices of the sweep's targets and microbenchmarks that are stored, whatever their block.
-fn stored_of(targets: &[TargetId], protocol: &Protocol, stored: &BTreeSet<SliceKey>) -> usize {
-    let is_of =
-        |key: &&SliceKey| targets.contains(&key.target) && protocol.microbenchmarks.contains(&key.microbenchmark);
+/// Slices of the sweep that are stored: of blocks that are wanted, and of microbenchmarks that want none any more.
+fn stored_of(targets: &[TargetId], protocol: &Protocol, wanted: &Wanted, stored: &BTreeSet<SliceKey>) -> usize {
+    let is_of = |key: &&SliceKey| {
+        targets.contains(&key.target)
+            && protocol.microbenchmarks.contains(&key.microbenchmark)
+            && wanted.get(&key.microbenchmark).is_none_or(|blocks| key.block <= *blocks)
+    };
     stored.iter().filter(is_of).count()
 }
 

@@ -285,7 +285,7 @@ fn a_sweep_compares_variants_of_one_release() {
     let git = format!("git={}", bench.repository().display());
     let (text, _) = plan(&git, "17.5 o3");
     assert!(text.starts_with("plan: 2 servers × ") && text.contains("servers: git 17.5, git 17.5 o3\n"), "{text}");
-    assert!(text.contains("base: 17.5 o3\n"), "{text}");
+    assert!(text.contains("base: 17.5 o3"), "{text}");
     let (_, said) = plan(&git, "17.5 o9");
     assert!(said.contains("the base 17.5 o9 is not one of the releases of this sweep (17.5, 17.5 o3)"), "{said}");
     let (_, said) = plan("prebuilt", "17");

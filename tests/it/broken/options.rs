@@ -32,7 +32,7 @@ fn unknown_profile() {
 error: invalid value 'quik' for '--profile <PROFILE>': there is no such profile (did you mean quick?); there are
     smoke     proves that everything works; its numbers are noise
     quick     a first look: three releases in a quarter of an hour; shows differences of 10 % and more
-    standard  for conclusions: launches of 20 s until each ratio is known to 1 %, at most 20 of them
+    standard  for conclusions: launches of 10 s until each ratio is known to 1 %, at most 40 of them
     paper     the article's protocol: 30 M rows, 1200 s per microbenchmark, one launch, its configuration
 
 For more information, try '--help'.
