@@ -192,6 +192,27 @@ impl ConfigSet {
         Ok(text)
     }
 
+    /// [`ConfigSet::render`] for a build from the development of `major`, which has not all of its settings yet, and some
+    /// of the major before it still: `known` are those that the build has. What it lacks is left out, what only the
+    /// major before had is taken from there. A major that the set does not know yet gets the settings of the newest.
+    pub fn render_development(
+        &self,
+        major: Major,
+        memory_mib: u64,
+        known: &BTreeSet<String>,
+    ) -> Result<String, CatalogError> {
+        let major = major.min(self.majors().last().unwrap_or(major));
+        let before = self.majors().take_while(|one| *one < major).last();
+        let own = self.render(major, memory_mib)?;
+        let older = before.map(|before| self.render(before, memory_mib)).transpose()?.unwrap_or_default();
+        // Both have been checked by `render`.
+        let (own, older) = (settings(&own).unwrap_or_default(), settings(&older).unwrap_or_default());
+        let is_new = |name: &str| own.iter().all(|(own, _)| *own != name);
+        let lines = own.iter().chain(older.iter().filter(|(name, _)| is_new(name)));
+        let lines = lines.filter(|(name, _)| known.contains(*name)).map(|(name, value)| format!("{name} = {value}\n"));
+        Ok(lines.collect())
+    }
+
     /// Identifies what the set makes of every release on a machine with `memory_mib` MiB of memory:
     /// the same hash means the same settings and initdb options. Comments and texts for people do
     /// not count.
@@ -291,6 +312,22 @@ mod tests {
         ("wal_init_zero", "12", "19"),
         ("wal_keep_size", "13", "19"),
     ];
+
+    #[test]
+    fn a_commit_of_a_cycle_gets_the_settings_that_it_has() {
+        let set = load("default").unwrap();
+        let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        // Before max_wal_size came, late in the cycle of 9.5.
+        let early = known(&["shared_buffers", "checkpoint_segments", "synchronous_commit"]);
+        let text = set.render_development("9.5".parse().unwrap(), 8192, &early).unwrap();
+        assert!(text.contains("checkpoint_segments = ") && text.contains("synchronous_commit = off"), "{text}");
+        assert!(!text.contains("max_wal_size") && !text.contains("wal_compression"), "{text}");
+        let late = known(&["shared_buffers", "max_wal_size", "synchronous_commit"]);
+        let text = set.render_development("9.5".parse().unwrap(), 8192, &late).unwrap();
+        assert!(text.contains("max_wal_size = ") && !text.contains("checkpoint_segments"), "{text}");
+        // No file knows this major yet.
+        assert!(set.render_development("25".parse().unwrap(), 8192, &late).unwrap().contains("max_wal_size = "));
+    }
 
     #[test]
     fn settings_are_given_only_to_majors_that_have_them() {

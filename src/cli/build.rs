@@ -314,9 +314,7 @@ fn prove(
     bench: &LiveBench,
     say: &mut dyn FnMut(&str),
 ) -> anyhow::Result<f64> {
-    // A commit may be of a major that the set has no file for yet: then the newest serves.
-    let newest = prepared.config.majors().last().unwrap_or(build.version.major);
-    let settings = prepared.config.render(build.version.major.min(newest), prepared.memory_mib)?;
+    let settings = servers::settings(prepared, build, &bench.account)?;
     let stamp = format!("{} {}\n", prepared.protocol.suite_hash, prepared.protocol.config_hash);
     let spec = |directory: &Path, log: &Path| LaunchSpec {
         directory: directory.join("launch"),

@@ -189,7 +189,8 @@ fn measure_all(
     let host = measure::fingerprint(directory.path());
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let manifest = sweep::open(&store, prepared, args.timed(&base), host, Vec::new(), &arguments, false)?;
-    let settings = prepared.config.render(base.version.major, prepared.memory_mib)?;
+    let build = base.build.as_ref().context("there is no server to try")?;
+    let settings = servers::settings(prepared, build, &account)?;
     let counted = if args.instructions { args.counted(&base) } else { Vec::new() };
     let targets = manifest.targets.iter().chain(&counted);
     let settings: BTreeMap<TargetId, String> = targets.map(|target| (target.id.clone(), settings.clone())).collect();

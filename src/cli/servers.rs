@@ -10,9 +10,9 @@ use clap::Args;
 use super::Failure;
 use crate::build::{self, Builds, Request};
 use crate::catalog::versions::Catalogue;
-use crate::domain::{Source, VariantName};
-use crate::server::Account;
-use crate::sweep::WantedServer;
+use crate::domain::{Build, Source, VariantName};
+use crate::server::{self, Account};
+use crate::sweep::{Prepared, WantedServer};
 
 /// Options about servers.
 #[derive(Debug, Args)]
@@ -105,4 +105,14 @@ pub(super) fn watch_signals(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
             .context("could not watch for signals")?;
     }
     Ok(())
+}
+
+/// Lines for the configuration of a build's server. A build from a development cycle is asked which settings it has.
+pub(super) fn settings(prepared: &Prepared, build: &Build, account: &Account) -> anyhow::Result<String> {
+    let (config, major) = (&prepared.config, build.version.major);
+    if !build.version.is_prerelease() {
+        return Ok(config.render(major, prepared.memory_mib)?);
+    }
+    let known = server::known_settings(build, account)?;
+    Ok(config.render_development(major, prepared.memory_mib, &known)?)
 }

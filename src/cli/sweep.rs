@@ -385,7 +385,7 @@ fn measure_all(
         printer
             .say(&format!("note: without a server for {}, ratios are relative to {}", wanted_base.label, base.label));
     }
-    let settings = render_settings(prepared, &manifest)?;
+    let settings = render_settings(prepared, &manifest, account)?;
     let mut bench =
         LiveBench { account: account.clone(), start: start_options(args), control, placement: Placement::Free };
     let control = Arc::clone(&bench.control);
@@ -480,12 +480,19 @@ fn show_fingerprints(printer: Printer, targets: &[Target]) {
     }
 }
 
-fn render_settings(prepared: &Prepared, manifest: &SweepManifest) -> Result<BTreeMap<TargetId, String>, Failure> {
-    let render = |target: &Target| {
-        let text = prepared.config.render(target.version.major, prepared.memory_mib)?;
-        Ok((target.id.clone(), text))
-    };
-    Ok(manifest.launched().map(render).collect::<Result<_, catalog::CatalogError>>()?)
+/// Configuration lines of every target that has a build.
+fn render_settings(
+    prepared: &Prepared,
+    manifest: &SweepManifest,
+    account: &Account,
+) -> Result<BTreeMap<TargetId, String>, Failure> {
+    let mut settings = BTreeMap::new();
+    for target in manifest.launched() {
+        if let Some(build) = &target.build {
+            settings.insert(target.id.clone(), servers::settings(prepared, build, account)?);
+        }
+    }
+    Ok(settings)
 }
 
 /// Prints the tables and writes the site, also when some cells failed.

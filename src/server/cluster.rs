@@ -1,5 +1,6 @@
 //! An initialised data directory.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -98,6 +99,17 @@ impl Cluster {
     pub fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Names of the settings that a build's server has, as it lists them itself (`--describe-config`: one per line, the name
+/// first).
+pub fn known_settings(build: &Build, account: &Account) -> Result<BTreeSet<String>, ServerError> {
+    const DEADLINE: Duration = Duration::from_secs(20);
+    let mut command = account.command(&build.program("postgres"), "KILL");
+    command.arg("--describe-config");
+    let list = process::run(&mut command, DEADLINE, None)
+        .map_err(|source| ServerError::Settings { version: build.version, source })?;
+    Ok(list.lines().filter_map(|line| line.split('\t').next()).map(str::to_owned).collect())
 }
 
 fn checksum_option(major: Major, wanted: bool) -> Option<&'static str> {

@@ -12,7 +12,7 @@ mod running;
 use std::path::PathBuf;
 
 pub use account::Account;
-pub use cluster::{Cluster, InitOptions, SUPERUSER};
+pub use cluster::{Cluster, InitOptions, SUPERUSER, known_settings};
 pub use running::{DEFAULT_PORT, Server, StartOptions, remove_socket_dir, stop_leftover};
 
 use crate::domain::Version;
@@ -57,6 +57,15 @@ pub enum ServerError {
     /// initdb failed.
     #[error("could not initialise a data directory for PostgreSQL {version}")]
     Initdb {
+        /// The release.
+        version: Version,
+        /// Why.
+        #[source]
+        source: CommandError,
+    },
+    /// A server program did not list its settings.
+    #[error("could not ask the server of PostgreSQL {version} which settings it has")]
+    Settings {
         /// The release.
         version: Version,
         /// Why.
