@@ -124,7 +124,7 @@ impl Slice {
         if self.began.is_none() {
             self.began = Some(Began {
                 wal: probes::wal_position(admin, self.major)?,
-                background: probes::background(admin, self.major)?,
+                background: probes::background(admin)?,
                 clocks: Clocks::read(),
                 at: Timestamp::now(),
             });
@@ -154,7 +154,7 @@ impl Slice {
         drop(self.sessions);
         wait_for_statistics(&self.backends, self.major);
         let buffers = probes::buffers(admin)?;
-        let background = probes::background(admin, self.major)?;
+        let background = probes::background(admin)?;
 
         let mut measurement = from_tally(&tally, self.warmup);
         measurement.backend_cpu_ns = self.backend.cpu_ns;

@@ -13,6 +13,9 @@ use crate::process;
 /// How long initdb may take on a slow disk.
 const INITDB_DEADLINE: Duration = Duration::from_secs(300);
 
+/// How long a program may take to tell about itself.
+const HELP_DEADLINE: Duration = Duration::from_secs(20);
+
 /// How long a copy of a data directory may take: 100 GB at 30 MB/s.
 const COPY_DEADLINE: Duration = Duration::from_secs(3600);
 
@@ -58,7 +61,10 @@ impl Cluster {
         command.arg("-D").arg(directory);
         command.args(["-U", SUPERUSER, "-A", "trust", "-E", &options.encoding]);
         command.arg(format!("--locale={}", options.locale));
-        command.args(checksum_option(build.version.major, options.data_checksums));
+        command.args(checksum_option(build.version.major, options.data_checksums).filter(|option| {
+            // Early commits of the cycle that brought an option lack it.
+            !build.version.is_prerelease() || offers(build, account, option)
+        }));
         let error = |source| ServerError::Initdb { version: build.version, source };
         process::run(&mut command, INITDB_DEADLINE, None).map_err(error)?;
 
@@ -101,13 +107,18 @@ impl Cluster {
     }
 }
 
+/// Whether a build's initdb names `option` among its own.
+fn offers(build: &Build, account: &Account, option: &str) -> bool {
+    let mut command = account.command(&build.program("initdb"), "KILL");
+    process::run(command.arg("--help"), HELP_DEADLINE, None).is_ok_and(|help| help.contains(option))
+}
+
 /// Names of the settings that a build's server has, as it lists them itself (`--describe-config`: one per line, the name
 /// first).
 pub fn known_settings(build: &Build, account: &Account) -> Result<BTreeSet<String>, ServerError> {
-    const DEADLINE: Duration = Duration::from_secs(20);
     let mut command = account.command(&build.program("postgres"), "KILL");
     command.arg("--describe-config");
-    let list = process::run(&mut command, DEADLINE, None)
+    let list = process::run(&mut command, HELP_DEADLINE, None)
         .map_err(|source| ServerError::Settings { version: build.version, source })?;
     Ok(list.lines().filter_map(|line| line.split('\t').next()).map(str::to_owned).collect())
 }

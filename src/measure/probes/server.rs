@@ -3,16 +3,9 @@
 use crate::domain::Major;
 use crate::sql::{Connection, SqlError};
 
-/// First major whose WAL functions are named after "wal" and not "xlog".
-const WAL_NAMES_SINCE: Major = Major::new(10, 0);
 /// First major whose WAL positions are plain 64-bit numbers; before it the last 16 MiB of each
 /// 4 GiB were left out (release notes of 9.3).
 const LINEAR_WAL_SINCE: Major = Major::new(9, 3);
-
-/// First major that counts checkpoints in a view of their own.
-const CHECKPOINTER_SINCE: Major = Major::new(17, 0);
-/// First major that counts the vacuums of a table.
-const VACUUM_COUNTS_SINCE: Major = Major::new(9, 1);
 
 /// What the server's background processes did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +25,25 @@ pub(in crate::measure) struct Buffers {
     pub(in crate::measure) read: u64,
 }
 
+/// The first of `names` that the catalogue has, in the column `column` of `relation`. What a release cycle renamed, its
+/// early commits have under the old name, so the version does not tell.
+fn present(connection: &Connection, relation: &str, column: &str, names: &[&str]) -> Result<Option<String>, SqlError> {
+    for name in names {
+        if connection
+            .text(&format!("SELECT {column}::text FROM {relation} WHERE {column} = '{name}' LIMIT 1"))?
+            .is_some()
+        {
+            return Ok(Some((*name).to_owned()));
+        }
+    }
+    Ok(None)
+}
+
 /// The WAL insert position in bytes.
 pub(in crate::measure) fn wal_position(connection: &Connection, major: Major) -> Result<Option<u64>, SqlError> {
-    let function =
-        if major >= WAL_NAMES_SINCE { "pg_current_wal_insert_lsn" } else { "pg_current_xlog_insert_location" };
+    // From 10 on, and before.
+    let names = ["pg_current_wal_insert_lsn", "pg_current_wal_insert_location", "pg_current_xlog_insert_location"];
+    let Some(function) = present(connection, "pg_proc", "proname", &names)? else { return Ok(None) };
     let position = connection.text(&format!("SELECT {function}()::text"))?;
     Ok(position.and_then(|text| parse_wal_position(&text, major)))
 }
@@ -59,17 +67,19 @@ pub(in crate::measure) fn buffers(connection: &Connection) -> Result<Option<Buff
 }
 
 /// Counts of checkpoints and automatic vacuums.
-pub(in crate::measure) fn background(connection: &Connection, major: Major) -> Result<Background, SqlError> {
-    let checkpoints = if major >= CHECKPOINTER_SINCE {
-        "SELECT num_timed + num_requested FROM pg_stat_checkpointer"
-    } else {
-        "SELECT checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter"
+pub(in crate::measure) fn background(connection: &Connection) -> Result<Background, SqlError> {
+    // A view of their own from 17 on.
+    let checkpoints = match present(connection, "pg_class", "relname", &["pg_stat_checkpointer"])? {
+        Some(_) => "SELECT num_timed + num_requested FROM pg_stat_checkpointer",
+        None => "SELECT checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter",
     };
     let vacuums = "SELECT coalesce(sum(autovacuum_count + autoanalyze_count), 0)::bigint FROM pg_stat_user_tables";
     let count = |sql: &str| -> Result<Option<u64>, SqlError> {
         Ok(connection.query(sql, &[])?.first().and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok()))
     };
-    let autovacuums = if major >= VACUUM_COUNTS_SINCE { count(vacuums)? } else { None };
+    // From 9.1 on.
+    let counts_vacuums = present(connection, "pg_attribute", "attname", &["autovacuum_count"])?.is_some();
+    let autovacuums = if counts_vacuums { count(vacuums)? } else { None };
     Ok(Background { checkpoints: count(checkpoints)?, autovacuums })
 }
 
