@@ -208,9 +208,13 @@ impl ConfigSet {
         // Both have been checked by `render`.
         let (own, older) = (settings(&own).unwrap_or_default(), settings(&older).unwrap_or_default());
         let is_new = |name: &str| own.iter().all(|(own, _)| *own != name);
+        let is_number = |value: &str| value.trim_start_matches(['\'', '-']).starts_with(|c: char| c.is_ascii_digit());
+        let value = |(name, value): (&str, &str)| {
+            let before = older.iter().find(|(older, value)| *older == name && !is_number(value));
+            format!("{name} = {}\n", before.map_or(value, |(_, before)| before))
+        };
         let lines = own.iter().chain(older.iter().filter(|(name, _)| is_new(name)));
-        let lines = lines.filter(|(name, _)| known.contains(*name)).map(|(name, value)| format!("{name} = {value}\n"));
-        Ok(lines.collect())
+        Ok(lines.filter(|(name, _)| known.contains(*name)).map(|line| value(*line)).collect())
     }
 
     /// Identifies what the set makes of every release on a machine with `memory_mib` MiB of memory:
@@ -325,6 +329,9 @@ mod tests {
         let late = known(&["shared_buffers", "max_wal_size", "synchronous_commit"]);
         let text = set.render_development("9.5".parse().unwrap(), 8192, &late).unwrap();
         assert!(text.contains("max_wal_size = ") && !text.contains("checkpoint_segments"), "{text}");
+        // Words that came late in a cycle.
+        let text = set.render_development("9.6".parse().unwrap(), 8192, &known(&["wal_level"])).unwrap();
+        assert_eq!(text, "wal_level = hot_standby\n");
         // No file knows this major yet.
         assert!(set.render_development("25".parse().unwrap(), 8192, &late).unwrap().contains("max_wal_size = "));
     }
