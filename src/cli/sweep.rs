@@ -458,8 +458,9 @@ fn calibrate(
         seed: 0,
     };
     let noises = bench.calibrate(&spec).map_err(|error| failure(error.into()))?;
-    let words =
-        |noise: &PlacementNoise| format!("{} {:.0} QPS ± {:.1} %", noise.placement, noise.rate, 100.0 * noise.noise);
+    let words = |noise: &PlacementNoise| {
+        format!("{} {:.0} QPS ± {:.1} µs per query", noise.placement, noise.rate, noise.noise_us)
+    };
     let list: Vec<String> = noises.iter().map(words).collect();
     printer.say(&format!("  placement by point queries, least noisy first: {}", list.join(", ")));
     Ok(noises.first().map_or_else(Placement::default, |noise| noise.placement))
