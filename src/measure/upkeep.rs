@@ -48,11 +48,14 @@ pub(super) fn tidy(admin: &Connection, major: Major, table: &str) -> Result<(), 
     admin.execute("CHECKPOINT").map_err(MeasureError::Admin)
 }
 
-/// Vacuum with new statistics. Rows of asynchronous commits are known to be committed only when their WAL is on the
-/// disk; until then their pages do not count as visible to all, and index-only scans would read them one by one. So a
-/// synchronous commit goes before.
+/// Vacuum with new statistics. Rows of asynchronous commits are known to be committed only when their WAL, and that of
+/// commits with neighbouring numbers, is on the disk; until then their pages do not count as visible to all, and
+/// index-only scans would read them one by one. So a synchronous commit goes before. It has to have written something:
+/// one that only took a number would be asynchronous itself (`RecordTransactionCommit` in
+/// src/backend/access/transam/xact.c).
 pub(super) fn vacuum(admin: &Connection, major: Major, table: &str) -> Result<(), MeasureError> {
-    const FLUSH: &str = "BEGIN; SET LOCAL synchronous_commit = on; SELECT txid_current(); COMMIT";
+    const FLUSH: &str = "BEGIN; SET LOCAL synchronous_commit = on; \
+        CREATE TEMPORARY TABLE regtrack_flush (written integer) ON COMMIT DROP; COMMIT";
     admin.execute(FLUSH).map_err(MeasureError::Admin)?;
     let plain = || admin.execute(&format!("VACUUM (VERBOSE, ANALYZE) {table}")).map_err(MeasureError::Admin);
     if major < INDEX_CLEANUP_SINCE {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use regtrack::catalog::suite;
-use regtrack::domain::{Microbenchmark, Outcome};
+use regtrack::domain::{Microbenchmark, Outcome, SliceRecord, TargetId};
 
 use super::{Place, text};
 
@@ -54,6 +54,8 @@ fn three_majors_give_every_cell_the_same_data_and_a_site() {
         check_counts(microbenchmark, &slice.outcome);
     }
 
+    index_only_scans_stay_in_the_index(&slices);
+
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("Relative to 10."), "{stdout}");
     assert!(stdout.contains("different compilers or compiler flags"), "the packages of 10 and 14 differ: {stdout}");
@@ -61,6 +63,21 @@ fn three_majors_give_every_cell_the_same_data_and_a_site() {
 
     everything_is_reused(&place);
     comparison_has_every_ratio(&place);
+}
+
+/// The vacuum after the load marks all pages as visible to all: otherwise the covered queries before the writes would
+/// read the table as well, a third more buffers than after the writes and their vacuum.
+fn index_only_scans_stay_in_the_index(slices: &[SliceRecord]) {
+    let buffers = |target: &TargetId, name: &str| {
+        let found = slices.iter().find(|slice| slice.target == *target && slice.microbenchmark == name).unwrap();
+        let m = found.outcome.measurement().unwrap();
+        (m.buffers_hit.unwrap() + m.buffers_read.unwrap()) as f64 / m.buffers_queries as f64
+    };
+    for target in slices.iter().map(|slice| &slice.target).collect::<BTreeSet<_>>() {
+        let (fresh, aged) =
+            (buffers(target, "points-covered-pk.pre_range=100"), buffers(target, "points-covered-pk_range=100"));
+        assert!(fresh < 1.1 * aged, "{target}: {fresh} buffers per query before the writes, {aged} after them");
+    }
 }
 
 /// Counters of one slice against what the microbenchmark's definition says.
