@@ -385,39 +385,48 @@ fn measure_all(
         printer
             .say(&format!("note: without a server for {}, ratios are relative to {}", wanted_base.label, base.label));
     }
-    let settings = render_settings(prepared, &manifest, account)?;
-    let mut bench =
-        LiveBench { account: account.clone(), start: start_options(args), control, placement: Placement::Free };
-    let control = Arc::clone(&bench.control);
-    let progress = Progress::new(printer, Arc::clone(&control));
+    let start = start_options(args);
+    let bench = LiveBench { account: account.clone(), start, control, placement: Placement::Free };
+    let progress = Progress::new(printer, Arc::clone(&bench.control));
     let mut execution = Execution {
         store: &place.store,
+        settings: render_settings(prepared, &manifest, account)?,
         manifest,
         suite: Arc::clone(&prepared.suite),
-        settings,
         init: prepared.init_options(),
         clusters: place.clusters.clone(),
         crew: crew(prepared),
         events: &mut |event| progress.event(event),
     };
-    let (plan, _) = sweep::next(&execution, &BTreeSet::new())?;
+    walk(args, prepared, bench, &mut execution, printer)
+}
+
+/// Measures what is missing, and leaves no data directory behind that no later call needs.
+fn walk(
+    args: &SweepArgs,
+    prepared: &Prepared,
+    mut bench: LiveBench,
+    execution: &mut Execution<'_>,
+    printer: Printer,
+) -> Result<sweep::Walked, Failure> {
+    let (plan, _) = sweep::next(execution, &BTreeSet::new())?;
     if plan.stored > 0 {
         printer.say(&format!("{} of {} slices are in the results already", plan.stored, plan.total));
     }
-    let clusters = place.clusters.join(&execution.manifest.id);
+    let clusters = execution.clusters.join(&execution.manifest.id);
     let launches = plan.launches.iter().map(|launch| launch.name.clone());
     let templates = plan.launches.iter().map(LaunchPlan::template);
     measure::remove_stale(&clusters, &launches.chain(templates).collect())?;
     if execution.manifest.placement.is_none() && !plan.launches.is_empty() {
-        let placement = calibrate(&bench, prepared, &execution, printer)?;
+        let placement = calibrate(&bench, prepared, execution, printer)?;
         execution.manifest.placement = Some(placement);
-        place.store.write_manifest(&execution.manifest)?;
+        execution.store.write_manifest(&execution.manifest)?;
     }
     bench.placement = execution.manifest.placement.unwrap_or_default();
-    let mut walked = sweep::run(&mut execution, &bench, args.budget).map_err(failure)?;
+    let mut walked = sweep::run(execution, &bench, args.budget).map_err(failure)?;
     if args.instructions {
-        let slices = place.store.slices(&execution.manifest.id)?;
-        let counted = sweep::count(&mut execution, &slices, account, &control).map_err(failure)?;
+        let slices = execution.store.slices(&execution.manifest.id)?;
+        let counted = sweep::count(execution, &slices, &bench.account, &bench.control).map_err(failure)?;
         walked.measured += counted.measured;
         walked.failed += counted.failed;
     }

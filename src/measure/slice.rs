@@ -211,13 +211,6 @@ fn from_tally(tally: &Tally, warmup: Duration) -> Measurement {
         client_cpu_ns: Some(tally.client_cpu_ns),
         seconds: tally.elapsed.as_secs_f64(),
         warmup_seconds: warmup.as_secs_f64(),
-        events: tally.events,
-        queries: tally.queries,
-        reads: tally.reads,
-        writes: tally.writes,
-        others: tally.others,
-        rows: tally.rows,
-        retries: tally.retries,
         queries_by_second: tally.queries_by_second.clone(),
         latency_histogram: histogram,
         latency_us_mean: latency.mean() / NS_PER_US,
@@ -225,6 +218,20 @@ fn from_tally(tally: &Tally, warmup: Duration) -> Measurement {
         latency_us_p95: quantile(0.95),
         latency_us_p99: quantile(0.99),
         latency_us_max: latency.max() as f64 / NS_PER_US,
+        ..counts(tally)
+    }
+}
+
+/// What was counted, without any time.
+pub(super) fn counts(tally: &Tally) -> Measurement {
+    Measurement {
+        events: tally.events,
+        queries: tally.queries,
+        reads: tally.reads,
+        writes: tally.writes,
+        others: tally.others,
+        rows: tally.rows,
+        retries: tally.retries,
         ..Measurement::default()
     }
 }

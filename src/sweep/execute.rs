@@ -81,6 +81,13 @@ struct Member<'a> {
     is_up: bool,
 }
 
+impl Member<'_> {
+    /// Whether the slice of step `at` is missing.
+    fn wants(&self, at: usize) -> bool {
+        matches!(self.plan.steps[at], Step::Measure { wanted: true, .. })
+    }
+}
+
 impl<'a> CrewWalk<'a, '_> {
     /// Brings the launches up. One that cannot be is stored as failed, and the others go on.
     fn open(
@@ -145,52 +152,51 @@ impl<'a> CrewWalk<'a, '_> {
     fn measure(&mut self, at: usize, index: usize) -> Result<(), SweepError> {
         let suite = Arc::clone(&self.execution.suite);
         let microbenchmark = &suite.microbenchmarks[index];
-        let is_wanted = |member: &Member<'_>| matches!(member.plan.steps[at], Step::Measure { wanted: true, .. });
         let is_needed = |member: &Member<'_>| {
             let effect = microbenchmark.writes() && !member.launch.facts().done.contains(&microbenchmark.name);
-            member.is_up && at <= member.last && (is_wanted(member) || effect)
+            member.is_up && at <= member.last && (member.wants(at) || effect)
         };
         let taking_part: Vec<usize> = (0..self.members.len()).filter(|at| is_needed(&self.members[*at])).collect();
-        if taking_part.is_empty() {
-            return Ok(());
-        }
-        let wanted = taking_part.iter().filter(|at| is_wanted(&self.members[**at]));
-        let targets: Vec<String> = wanted.map(|at| self.execution.label(&self.members[*at].plan.target)).collect();
-        if !targets.is_empty() {
-            let seconds = slice_seconds(microbenchmark.clock, self.execution.protocol());
-            let name = microbenchmark.name.clone();
-            (self.execution.events)(Event::SliceStarted { targets, microbenchmark: name, seconds });
-        }
-        let seed = self.members[taking_part[0]].plan.seed.wrapping_add(u64::from(microbenchmark.step));
-        let mut parts: Vec<Part<'_>> = self
-            .members
-            .iter_mut()
-            .enumerate()
-            .filter(|(at, _)| taking_part.contains(at))
-            .map(|(_, member)| Part::new(member.launch.as_mut()))
-            .collect();
+        let Some(first) = taking_part.first() else { return Ok(()) };
+        let seed = self.members[*first].plan.seed.wrapping_add(u64::from(microbenchmark.step));
+        self.announce(at, microbenchmark, &taking_part);
+        let members = self.members.iter_mut().enumerate().filter(|(at, _)| taking_part.contains(at));
+        let mut parts: Vec<Part<'_>> = members.map(|(_, member)| Part::new(member.launch.as_mut())).collect();
         let outcomes = measure::measure(&mut parts, microbenchmark, self.execution.protocol(), seed);
         drop(parts);
         let mut failures = Vec::new();
         for (index, outcome) in taking_part.into_iter().zip(outcomes) {
-            let wanted = is_wanted(&self.members[index]);
             match outcome {
-                Ok(_) if !wanted => {}
-                Ok((started_at, measurement)) => self.measured(index, microbenchmark, started_at, measurement)?,
+                Ok((started_at, measurement)) if self.members[index].wants(at) => {
+                    self.measured(index, microbenchmark, started_at, measurement)?;
+                }
+                Ok(_) => {}
                 Err(error) => failures.push((index, error)),
             }
         }
-        // After what was measured beside it is stored.
-        for (index, error) in &mut failures {
-            *error = self.unless_sweep_wide(std::mem::replace(error, MeasureError::Interrupted))?;
-            if is_wanted(&self.members[*index]) {
-                let (plan, server_start) = self.member(*index);
-                let failure = Outcome::Failed(chain(error));
-                self.store(plan, microbenchmark, server_start, Timestamp::now(), failure)?;
+        // After what was measured beside it is stored: an error may end the sweep.
+        let mut lost = Vec::new();
+        for (index, error) in failures {
+            let error = self.unless_sweep_wide(error)?;
+            if self.members[index].wants(at) {
+                let (plan, server_start) = self.member(index);
+                self.store(plan, microbenchmark, server_start, Timestamp::now(), Outcome::Failed(chain(&error)))?;
                 (self.execution.events)(Event::SliceFailed);
             }
+            lost.push((index, error));
         }
-        self.recover(at, failures)
+        self.recover(at, lost)
+    }
+
+    /// Says which targets' slices begin, if any is wanted.
+    fn announce(&mut self, at: usize, microbenchmark: &Microbenchmark, taking_part: &[usize]) {
+        let wanted = taking_part.iter().map(|index| &self.members[*index]).filter(|member| member.wants(at));
+        let targets: Vec<String> = wanted.map(|member| self.execution.label(&member.plan.target)).collect();
+        if !targets.is_empty() {
+            let seconds = slice_seconds(microbenchmark.clock, self.execution.protocol());
+            let microbenchmark = microbenchmark.name.clone();
+            (self.execution.events)(Event::SliceStarted { targets, microbenchmark, seconds });
+        }
     }
 
     fn measured(

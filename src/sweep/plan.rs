@@ -76,9 +76,6 @@ pub struct Crew {
 }
 
 impl Crew {
-    /// One launch at a time, each loading for itself.
-    pub const ALONE: Self = Self { size: 1, templates: false };
-
     /// As many launches as the memory holds: their tables in the servers' buffers and once more in the page cache.
     /// Where the protocol has no turns there is nothing to be up together for.
     #[must_use]

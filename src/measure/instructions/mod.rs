@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 
 use super::launch::{self, DATA_DIR, STATE_FILE, check_version};
-use super::slice::wait_for_exit;
+use super::slice::{self, wait_for_exit};
 use super::upkeep::tidy;
 use super::{LaunchSpec, MeasureError};
 use crate::domain::{Measurement, Microbenchmark, Param, Statement};
@@ -190,17 +190,7 @@ impl<'a> Counting<'a> {
         drop(session);
         wait_for_exit(backend);
         callgrind::remove(&self.counts(), backend);
-        Ok(Measurement {
-            events: tally.events,
-            queries: tally.queries,
-            reads: tally.reads,
-            writes: tally.writes,
-            others: tally.others,
-            rows: tally.rows,
-            retries: tally.retries,
-            instructions: Some(instructions),
-            ..Measurement::default()
-        })
+        Ok(Measurement { instructions: Some(instructions), ..slice::counts(&tally) })
     }
 
     fn run(&self, session: &mut Session, microbenchmark: &Microbenchmark, events: u64) -> Result<Tally, MeasureError> {
@@ -209,11 +199,7 @@ impl<'a> Counting<'a> {
         if tally.interrupted { Err(MeasureError::Interrupted) } else { Ok(tally) }
     }
 
-    /// Vacuum and checkpoint. Vacuum marks no page as all-visible whose rows were committed without waiting for the WAL
-    /// as long as that is not on the disk (`heap_page_is_all_visible` in src/backend/access/heap/vacuumlazy.c), so a
-    /// checkpoint goes before it: chance would decide which pages an index-only scan visits later.
     fn tidy(&self) -> Result<(), MeasureError> {
-        self.running()?.0.execute("CHECKPOINT").map_err(MeasureError::Admin)?;
         tidy(&self.running()?.0, self.spec.build.version.major, &self.spec.suite.dataset.table)?;
         self.check_stop()
     }
