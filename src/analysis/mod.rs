@@ -27,7 +27,7 @@ use crate::domain::{
 
 pub use instructions::INSTRUCTIONS_THRESHOLD;
 pub use layout::{Difference, ErrorOfDifference, Layout};
-pub use parity::{BACKEND_CPU_BOUND, Parity, Rates, Ratio, parity};
+pub use parity::{BACKEND_BOUND, Parity, Rates, Ratio, parity};
 pub use progress::{RowProgress, RowState, progress};
 pub use selftest::{Cost, CostTest, POWER, SWEEP_COMPARISONS, SelfTest, Share, Trial, self_test, tried};
 pub use shifts::{Drift, Shift, common_shift, drift};

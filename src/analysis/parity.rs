@@ -4,8 +4,8 @@ use super::CONFIDENCE;
 use super::ratios::LogMean;
 use crate::domain::{ClientRun, ParityRecord, ParityRound};
 
-/// How far the backend's CPU time per query may be from sysbench's, as a share of it.
-pub const BACKEND_CPU_BOUND: f64 = 0.02;
+/// How far the backend's CPU time or instructions per query may be from sysbench's, as a share of it.
+pub const BACKEND_BOUND: f64 = 0.02;
 
 /// A ratio over rounds: regtrack / other client.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,6 +50,10 @@ pub struct Parity {
     pub backend_cpu: Option<Ratio>,
     /// Queries per second, pgbench; `None` where it was not run.
     pub pgbench_qps: Option<Ratio>,
+    /// Instructions of the backend per query under regtrack and under sysbench, where they were counted.
+    pub instructions: Option<(f64, f64)>,
+    /// Whether the instructions were those of about as many rows.
+    pub alike: bool,
 }
 
 /// Combines the rounds of a microbenchmark.
@@ -72,6 +76,11 @@ pub fn parity(record: &ParityRecord) -> Parity {
             quotient(per_query(&round.regtrack), per_query(&round.sysbench))
         }),
         pgbench_qps: over_rounds(&|round| quotient(Some(qps(&round.regtrack)), round.pgbench.as_ref().map(qps))),
+        instructions: record.counted.map(|counted| {
+            let per_query = |count: u64| count as f64 / counted.queries as f64;
+            (per_query(counted.regtrack), per_query(counted.sysbench))
+        }),
+        alike: record.counted.is_none_or(|counted| counted.alike),
     }
 }
 
@@ -82,15 +91,30 @@ impl Parity {
         self.differences.is_empty()
     }
 
+    /// Instructions of the backend per query, sysbench.
+    #[must_use]
+    pub fn instructions_ratio(&self) -> Option<Ratio> {
+        self.instructions.map(|(ours, theirs)| Ratio { mean: ours / theirs, interval: None })
+    }
+
     /// What keeps the two clients from being called equal, in words.
     #[must_use]
     pub fn failures(&self) -> Vec<String> {
         let mut failures: Vec<String> =
             self.differences.iter().map(|difference| format!("{}: {difference}", self.name)).collect();
-        let bound = (BACKEND_CPU_BOUND * 100.0).round();
+        let bound = (BACKEND_BOUND * 100.0).round();
+        if let Some(ratio) = self.instructions_ratio() {
+            if self.alike && !ratio.touches(BACKEND_BOUND) {
+                failures.push(format!(
+                    "{}: the backend's instructions per query are {:.4} times those under sysbench, more than {bound} % away",
+                    self.name, ratio.mean
+                ));
+            }
+            return failures;
+        }
         match self.backend_cpu {
             None => failures.push(format!("{}: this kernel does not tell the backend's CPU time", self.name)),
-            Some(ratio) if !ratio.touches(BACKEND_CPU_BOUND) => failures.push(format!(
+            Some(ratio) if !ratio.touches(BACKEND_BOUND) => failures.push(format!(
                 "{}: the backend's CPU time per query is {:.3} times that under sysbench, more than {bound} % away",
                 self.name, ratio.mean
             )),
@@ -167,7 +191,7 @@ mod tests {
     }
 
     fn record(rounds: Vec<ParityRound>) -> ParityRecord {
-        ParityRecord { microbenchmark: "one".to_owned(), differences: Vec::new(), rounds }
+        ParityRecord { microbenchmark: "one".to_owned(), differences: Vec::new(), rounds, counted: None }
     }
 
     #[test]
@@ -207,6 +231,21 @@ mod tests {
         let single = parity(&record(vec![round(1030, 1000)]));
         assert_eq!((single.failures().len(), single.backend_cpu.unwrap().interval), (1, None));
         assert!((single.pgbench_qps.unwrap().mean - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn counted_instructions_are_judged_in_place_of_time() {
+        let counted = |regtrack, alike| {
+            let counted = Some(crate::domain::CountedRun { queries: 100, regtrack, sysbench: 1_000_000, alike });
+            parity(&ParityRecord { counted, ..record(Vec::new()) })
+        };
+        let equal = counted(1_019_000, true);
+        assert_eq!(equal.instructions, Some((10_190.0, 10_000.0)));
+        assert!((equal.instructions_ratio().unwrap().mean - 1.019).abs() < 1e-12);
+        assert_eq!(equal.failures(), [""; 0]);
+        assert_eq!(counted(1_021_000, false).failures(), [""; 0], "other rows");
+        let failures = counted(1_021_000, true).failures();
+        assert!(failures[0].contains("1.0210 times those under sysbench"), "{failures:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod compare;
 mod doctor;
 mod import;
 mod parity;
+mod placement;
 mod printer;
 mod progress;
 mod refresh;
@@ -28,6 +29,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::catalog::CatalogError;
 use crate::catalog::versions::Catalogue;
+use crate::sweep::SweepError;
 use printer::Printer;
 
 /// Finds the PostgreSQL release that made a statement slower, by how much, and how sure that is.
@@ -120,6 +122,15 @@ enum Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Error(error.into())
+    }
+}
+
+impl Failure {
+    fn of_sweep(error: SweepError) -> Self {
+        match error {
+            SweepError::Interrupted => Self::Interrupted(error.into()),
+            other => Self::Error(other.into()),
+        }
     }
 }
 

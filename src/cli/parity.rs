@@ -65,12 +65,24 @@ pub(super) struct ParityArgs {
     /// Compare how long the table takes to fill, against `sysbench prepare`, instead of microbenchmarks
     #[arg(long, conflicts_with_all = ["benches", "seconds"])]
     load: bool,
+    /// Count the backend's instructions for both clients, with valgrind and a small table, instead of timing them
+    #[arg(long, conflicts_with_all = ["load", "seconds", "rounds", "placement", "wait"])]
+    instructions: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+impl ParityArgs {
+    fn table_rows(&self) -> u64 {
+        if self.instructions { measure::counted_rows(self.rows) } else { self.rows }
+    }
+}
+
 pub(super) fn run(args: &ParityArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
+    if args.instructions {
+        measure::check_counting()?;
+    }
     let catalogue = global.catalogue()?;
     let prepared = sweep::prepare(&request(args)?, &catalogue, measure::memory_mib())?;
     let wanted = only(&prepared)?;
@@ -79,7 +91,7 @@ pub(super) fn run(args: &ParityArgs, global: &Global, printer: Printer) -> Resul
     let stop = process::interrupt_flag();
     watch_signals(&stop)?;
     let control = Control { stop, ..Control::default() };
-    let is_measuring = args.seconds >= SHORTEST_MEASURING;
+    let is_measuring = args.seconds >= SHORTEST_MEASURING && !args.instructions;
     let _lock = is_measuring.then(|| MachineLock::take(&std::env::temp_dir().join(MachineLock::FILE))).transpose()?;
     let build = get(args, wanted, &catalogue, &account, printer)?;
     let pgbench = Pgbench::find(&build.program("pgbench"));
@@ -90,9 +102,13 @@ pub(super) fn run(args: &ParityArgs, global: &Global, printer: Printer) -> Resul
         let result = on_server(args, &prepared, build, &clients, &account, &control, &fill);
         return Ok(printer.data(&loads(&analysis::parity(&result.map_err(failure)?), args))?);
     }
-    let walk = |bench: &mut ParityBench<'_>| walk(bench, &prepared, printer);
+    let walk = |bench: &mut ParityBench<'_>| walk(bench, &prepared, args.instructions, printer);
     let results = on_server(args, &prepared, build, &clients, &account, &control, &walk).map_err(failure)?;
-    let text = if args.json { in_json(&results, args) } else { table(&results, args) };
+    let text = match (args.json, args.instructions) {
+        (true, _) => in_json(&results, args),
+        (false, true) => counts(&results),
+        (false, false) => table(&results, args),
+    };
     printer.data(&text)?;
     if results.iter().all(|result| result.failures().is_empty()) { Ok(()) } else { Err(Failure::Incomplete) }
 }
@@ -143,6 +159,10 @@ fn announce(args: &ParityArgs, build: &Build, sysbench: &Sysbench, pgbench: Opti
     let pgbench = pgbench.map_or("without pgbench, which is not on this machine", Pgbench::version);
     printer.say(&format!("clients: regtrack, {}, {pgbench}", sysbench.version()));
     let (rows, rounds, seconds, placement) = (args.rows, args.rounds, args.seconds, args.placement);
+    if args.instructions {
+        printer.say(&format!("{} rows, {}, the server under valgrind", args.table_rows(), args.transport));
+        return;
+    }
     if args.load {
         printer.say(&format!("{rows} rows, {rounds} rounds, {}, placement {placement}", args.transport));
         return;
@@ -196,24 +216,35 @@ fn spec(args: &ParityArgs, prepared: &Prepared, build: Build, directory: &Path) 
         init: prepared.init_options(),
         suite: prepared.suite.clone(),
         options: twins::options()?,
-        rows: args.rows,
+        rows: args.table_rows(),
         rounds: args.rounds,
         seconds: args.seconds,
         placement: args.placement,
+        counted: args.instructions,
         waiting: if args.wait == "poll" { Waiting::Poll } else { Waiting::Receive },
     })
 }
 
 /// The microbenchmarks one after the other.
-fn walk(bench: &mut ParityBench<'_>, prepared: &Prepared, printer: Printer) -> Result<Vec<Parity>, MeasureError> {
+fn walk(
+    bench: &mut ParityBench<'_>,
+    prepared: &Prepared,
+    counted: bool,
+    printer: Printer,
+) -> Result<Vec<Parity>, MeasureError> {
     let names = &prepared.protocol.microbenchmarks;
     let chosen = prepared.suite.microbenchmarks.iter().filter(|one| names.contains(&one.name));
     let mut results = Vec::new();
     for (index, microbenchmark) in chosen.enumerate() {
-        let result = analysis::parity(&bench.measure(microbenchmark)?);
+        let record = if counted { bench.count(microbenchmark) } else { bench.measure(microbenchmark) };
+        let result = analysis::parity(&record?);
         let cells = cells(&result);
         let head = format!("{}/{} {}: statements {}", index + 1, names.len(), cells[0], cells[1]);
-        printer.say(&format!("{head}, backend CPU {}, client CPU {}, QPS {}", cells[2], cells[3], cells[4]));
+        if counted {
+            printer.say(&format!("{head}, backend's instructions {}", ratio_text(result.instructions_ratio())));
+        } else {
+            printer.say(&format!("{head}, backend CPU {}, client CPU {}, QPS {}", cells[2], cells[3], cells[4]));
+        }
         results.push(result);
     }
     Ok(results)
@@ -253,10 +284,39 @@ fn table(results: &[Parity], args: &ParityArgs) -> String {
     }
     let interval = if args.rounds > 1 { "; in brackets the 95 % interval over the rounds" } else { "" };
     let mut text = format!("{of}{interval}\n\n{}", tables::listing(&header, rows));
+    append_failures(&mut text, results);
+    text
+}
+
+fn append_failures(text: &mut String, results: &[Parity]) {
     for failure in results.iter().flat_map(Parity::failures) {
         // Writing to a string does not fail.
         let _ = write!(text, "\ndifferent: {failure}");
     }
+}
+
+/// The instructions of the backend under both clients.
+fn counts(results: &[Parity]) -> String {
+    let ratio = |ratio: Option<Ratio>| ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.4}", ratio.mean));
+    let count = |count: Option<f64>| count.map_or_else(|| "–".to_owned(), |count| format!("{count:.0}"));
+    let mut rows: Vec<Vec<String>> = results
+        .iter()
+        .map(|result| {
+            let (ours, theirs) = result.instructions.unzip();
+            let statements = if result.statements_equal() { "equal" } else { "different" }.to_owned();
+            let rows = if result.alike { "" } else { ", of other rows" };
+            let ratio = ratio(result.instructions_ratio()) + rows;
+            vec![result.name.clone(), statements, count(ours), count(theirs), ratio]
+        })
+        .collect();
+    let equal = results.iter().filter(|result| result.statements_equal()).count();
+    let mean = Ratio::mean_of(results.iter().filter(|result| result.alike).filter_map(Parity::instructions_ratio));
+    let dash = || "–".to_owned();
+    let words = format!("{equal} of {} equal", results.len());
+    rows.push(vec!["geometric mean".to_owned(), words, dash(), dash(), ratio(mean)]);
+    let header = ["microbenchmark", "statements", "regtrack", "sysbench", "ratio"];
+    let mut text = format!("instructions of the backend per query\n\n{}", tables::listing(&header, rows));
+    append_failures(&mut text, results);
     text
 }
 
@@ -309,6 +369,17 @@ fn in_json(results: &[Parity], args: &ParityArgs) -> String {
 }
 
 fn entry(result: &Parity, args: &ParityArgs) -> Value {
+    if let Some((regtrack, sysbench)) = result.instructions {
+        return json!({
+            "name": result.name,
+            "statements_equal": result.statements_equal(),
+            "failures": result.failures(),
+            "rows_alike": result.alike,
+            "backend_instructions_ratio": result.instructions_ratio().map(|ratio| ratio.mean),
+            "regtrack_backend_instructions_per_query": regtrack,
+            "sysbench_backend_instructions_per_query": sysbench,
+        });
+    }
     let mut entry = json!({
         "name": result.name,
         "rounds": result.rounds,

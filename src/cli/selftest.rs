@@ -15,17 +15,19 @@ use super::printer::Printer;
 use super::progress::Progress;
 use super::servers::{self, ServerArgs, watch_signals};
 use super::sweep::{SMOKE, parse_seconds};
-use super::{Failure, Global, tables};
+use super::{Failure, Global, placement, tables};
 use crate::analysis::{self, Cost, CostTest, SelfTest};
 use crate::build::Builder as _;
 use crate::catalog::versions::Catalogue;
-use crate::domain::{Bound, Brake, ReleaseRange, SliceRecord, SweepManifest, Target, TargetId, Term, Verdict};
+use crate::domain::{
+    Bound, Brake, Placement, ReleaseRange, SliceRecord, SweepManifest, Target, TargetId, Term, Verdict,
+};
 use crate::load::Control;
 use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
 use crate::server::{Account, StartOptions};
 use crate::store::Store;
-use crate::sweep::{self, Crew, Execution, Prepared, SweepError, SweepRequest, Walked, profile};
+use crate::sweep::{self, Crew, Execution, Prepared, SweepRequest, Walked, WantedPlacement, profile};
 
 /// Short events of one statement, reads and writes.
 const BENCHES: [&str; 4] = [
@@ -42,6 +44,9 @@ const LOOPS: [u64; 4] = [25, 50, 100, 200];
 
 /// Slices shorter than this prove that everything works; others need the machine to themselves.
 const SHORTEST_MEASURING: f64 = 0.5;
+
+/// Seconds of a turn, as in a sweep of conclusions; a slice has at least four.
+const STRETCH_SECONDS: f64 = 0.25;
 
 /// For how long a pair of targets is measured on one microbenchmark, where the smallest change that this detects is
 /// computed.
@@ -62,14 +67,17 @@ pub(super) struct SelftestArgs {
     #[arg(long = "brake", value_name = "BRAKE", value_delimiter = ',')]
     brakes: Vec<Brake>,
     /// Launches of each server
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..))]
     launches: u32,
     /// Seconds per slice
-    #[arg(long, default_value_t = 1.0, value_parser = parse_seconds)]
+    #[arg(long, default_value_t = 3.0, value_parser = parse_seconds)]
     seconds: f64,
     /// Rows of the table
     #[arg(long, default_value_t = 50_000)]
     rows: u64,
+    /// CPUs of client and servers: same-cpu, split, free, or auto for whichever is the least noisy
+    #[arg(long, default_value = "auto", value_parser = placement::parse, value_name = "PLACEMENT")]
+    placement: WantedPlacement,
     /// Count instructions as well, with valgrind
     #[arg(long)]
     instructions: bool,
@@ -114,7 +122,7 @@ pub(super) fn run(args: &SelftestArgs, global: &Global, printer: Printer) -> Res
     if alarms || measured.walked.failed > 0 { Err(Failure::Incomplete) } else { Ok(()) }
 }
 
-/// A sweep of one release with the smoke profile's pauses, of which there are none.
+/// A sweep of one release with the smoke profile's pauses, of which there are none, and the turns of the others.
 fn request(args: &SelftestArgs, catalogue: &Catalogue) -> Result<SweepRequest, Failure> {
     let profile = profile::find(SMOKE).ok_or_else(|| anyhow!("there is no profile '{SMOKE}'"))?;
     let newest = || {
@@ -129,6 +137,8 @@ fn request(args: &SelftestArgs, catalogue: &Catalogue) -> Result<SweepRequest, F
         rows: Some(args.rows),
         seconds: Some(args.seconds),
         warmup_seconds: Some(args.seconds / 5.0),
+        stretch_seconds: Some(STRETCH_SECONDS.min(args.seconds / 4.0)),
+        placement: Some(args.placement),
         launches: Some(args.launches),
         benches,
         ..SweepRequest::new(range, profile)
@@ -198,9 +208,9 @@ fn measure_all(
     let stored = store.slices(&manifest.id)?;
     let crew = Crew::fitting(&prepared.protocol, prepared.launches, prepared.memory_mib);
     let progress = Progress::new(printer, Arc::clone(&control));
-    let placement = prepared.protocol.placement.unwrap_or_default();
     let start = StartOptions::default();
-    let bench = LiveBench { account: account.clone(), start, control: Arc::clone(&control), placement };
+    let placement = Placement::Free;
+    let mut bench = LiveBench { account: account.clone(), start, control: Arc::clone(&control), placement };
     let mut execution = Execution {
         store: &store,
         manifest,
@@ -211,13 +221,14 @@ fn measure_all(
         crew,
         events: &mut |event| progress.event(event),
     };
+    bench.placement = placement::settle(&bench, prepared, &mut execution, printer)?;
     let begin = Instant::now();
-    let mut walked = sweep::run(&mut execution, &bench, None).map_err(failure)?;
+    let mut walked = sweep::run(&mut execution, &bench, None).map_err(Failure::of_sweep)?;
     let slices = u32::try_from(walked.measured).ok().filter(|slices| *slices > 0);
     let slice_time = slices.map(|slices| begin.elapsed() / slices);
     if args.instructions {
         let timed = std::mem::replace(&mut execution.manifest.targets, counted);
-        let counts = sweep::count(&mut execution, &stored, &account, &control).map_err(failure)?;
+        let counts = sweep::count(&mut execution, &stored, &account, &control).map_err(Failure::of_sweep)?;
         walked.measured += counts.measured;
         walked.failed += counts.failed;
         let counted = std::mem::replace(&mut execution.manifest.targets, timed);
@@ -247,19 +258,12 @@ fn base(
             printer.say(&format!("note: {text}"));
         }
     };
-    let targets = sweep::targets(prepared, &choices, &builder, &mut events).map_err(failure)?;
+    let targets = sweep::targets(prepared, &choices, &builder, &mut events).map_err(Failure::of_sweep)?;
     let base = targets.into_iter().next().context("there is no server to try")?;
     if let Some(build) = &base.build {
         printer.say(&format!("server: PostgreSQL {}, {}", base.label, build.provenance));
     }
     Ok(base)
-}
-
-fn failure(error: SweepError) -> Failure {
-    match error {
-        SweepError::Interrupted => Failure::Interrupted(error.into()),
-        other => Failure::Error(other.into()),
-    }
 }
 
 /// Microbenchmarks on which the report of a sweep would call the build slower or faster than itself.

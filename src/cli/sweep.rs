@@ -14,20 +14,19 @@ use super::printer::Printer;
 use super::progress::Progress;
 use super::results::Results;
 use super::servers::{self, ServerArgs, absolute, watch_signals};
-use super::{Cli, Command, Failure, Global, doctor, tables};
+use super::{Cli, Command, Failure, Global, doctor, placement, tables};
 use crate::build::{Builder as _, Builds, Choice};
 use crate::catalog::{self, connections};
-use crate::domain::{Finding, Placement, Protocol, ReleaseRange, SweepManifest, Target, TargetId};
+use crate::domain::{Finding, Placement, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
-use crate::measure::{self, LaunchSpec, LiveBench, MachineLock, PlacementNoise};
+use crate::measure::{self, LiveBench, MachineLock};
 use crate::process;
 use crate::server::{Account, DEFAULT_PORT, ServerError, StartOptions};
 use crate::site;
 use crate::store::{Store, StoreError, StoreLock};
 use crate::sweep::profile::{self, PROFILES, Profile};
 use crate::sweep::{
-    self, Crew, Estimate, Execution, LaunchPlan, Prepared, SweepError, SweepRequest, WantedPlacement, WantedPrecision,
-    WantedServer,
+    self, Crew, Estimate, Execution, LaunchPlan, Prepared, SweepRequest, WantedPlacement, WantedPrecision, WantedServer,
 };
 
 /// The profile that only proves that everything works: it need not have the machine to itself.
@@ -96,7 +95,7 @@ pub(super) struct SweepArgs {
     #[arg(long, value_parser = parse_warmup, value_name = "SECONDS", requires = "range")]
     stretch: Option<f64>,
     /// CPUs of client and servers: same-cpu, split, free, or auto for whichever is the least noisy
-    #[arg(long, value_parser = parse_placement, value_name = "PLACEMENT", requires = "range")]
+    #[arg(long, value_parser = placement::parse, value_name = "PLACEMENT", requires = "range")]
     placement: Option<WantedPlacement>,
     /// Connections at once, such as 1,4,16: every microbenchmark runs with each of these numbers [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "N,N", requires = "range",
@@ -374,7 +373,7 @@ fn measure_all(
     let progress = Progress::new(printer, Arc::clone(&control));
     let targets = sweep::targets(prepared, choices, builder, &mut |event| progress.event(event));
     drop(progress);
-    let targets = targets.map_err(failure)?;
+    let targets = targets.map_err(Failure::of_sweep)?;
     show_fingerprints(printer, &targets);
 
     let host = measure::fingerprint(&place.clusters);
@@ -417,16 +416,13 @@ fn walk(
     let launches = plan.launches.iter().map(|launch| launch.name.clone());
     let templates = plan.launches.iter().map(LaunchPlan::template);
     measure::remove_stale(&clusters, &launches.chain(templates).collect())?;
-    if execution.manifest.placement.is_none() && !plan.launches.is_empty() {
-        let placement = calibrate(&bench, prepared, execution, printer)?;
-        execution.manifest.placement = Some(placement);
-        execution.store.write_manifest(&execution.manifest)?;
+    if !plan.launches.is_empty() {
+        bench.placement = placement::settle(&bench, prepared, execution, printer)?;
     }
-    bench.placement = execution.manifest.placement.unwrap_or_default();
-    let mut walked = sweep::run(execution, &bench, args.budget).map_err(failure)?;
+    let mut walked = sweep::run(execution, &bench, args.budget).map_err(Failure::of_sweep)?;
     if args.instructions {
         let slices = execution.store.slices(&execution.manifest.id)?;
-        let counted = sweep::count(execution, &slices, &bench.account, &bench.control).map_err(failure)?;
+        let counted = sweep::count(execution, &slices, &bench.account, &bench.control).map_err(Failure::of_sweep)?;
         walked.measured += counted.measured;
         walked.failed += counted.failed;
     }
@@ -434,52 +430,6 @@ fn walk(
         measure::remove_stale(&clusters, &BTreeSet::new())?;
     }
     Ok(walked)
-}
-
-/// Finds out under which placement the base's point queries scatter least.
-fn calibrate(
-    bench: &LiveBench,
-    prepared: &Prepared,
-    execution: &Execution<'_>,
-    printer: Printer,
-) -> Result<Placement, Failure> {
-    /// Enough for point queries, and loaded at once.
-    const ROWS: u64 = 20_000;
-    let manifest = &execution.manifest;
-    let base = manifest.targets.iter().find(|target| target.id == manifest.base);
-    let Some(base) = base.and_then(|base| base.build.clone()) else { return Ok(Placement::default()) };
-    let name = "calibration";
-    let spec = LaunchSpec {
-        directory: execution.clusters.join(&manifest.id).join(name),
-        template: None,
-        log: execution.store.log(&manifest.id, name)?,
-        build: base,
-        brake: None,
-        settings: execution.settings.get(&manifest.base).cloned().unwrap_or_default(),
-        init: prepared.init_options(),
-        suite: Arc::clone(&prepared.suite),
-        protocol: Protocol {
-            rows: ROWS.min(prepared.protocol.rows),
-            load_warmup_seconds: 0.0,
-            postwrite_rest_seconds: 0.0,
-            ..prepared.protocol.clone()
-        },
-        seed: 0,
-    };
-    let noises = bench.calibrate(&spec).map_err(|error| failure(error.into()))?;
-    let words = |noise: &PlacementNoise| {
-        format!("{} {:.0} QPS ± {:.1} µs per query", noise.placement, noise.rate, noise.noise_us)
-    };
-    let list: Vec<String> = noises.iter().map(words).collect();
-    printer.say(&format!("  placement by point queries, least noisy first: {}", list.join(", ")));
-    Ok(noises.first().map_or_else(Placement::default, |noise| noise.placement))
-}
-
-fn failure(error: SweepError) -> Failure {
-    match error {
-        SweepError::Interrupted => Failure::Interrupted(error.into()),
-        other => Failure::Error(other.into()),
-    }
 }
 
 fn show_fingerprints(printer: Printer, targets: &[Target]) {
@@ -566,13 +516,6 @@ fn parse_budget(text: &str) -> Result<Duration, String> {
     match found.and_then(|(number, seconds)| Some(number.trim().parse::<f64>().ok()? * seconds)) {
         Some(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("write a time such as 90s, 30min, 6h or 2d".to_owned()),
-    }
-}
-
-fn parse_placement(text: &str) -> Result<WantedPlacement, String> {
-    match text {
-        "auto" => Ok(WantedPlacement::Calibrated),
-        _ => text.parse().map(WantedPlacement::Fixed).map_err(|_| "must be same-cpu, split, free or auto".to_owned()),
     }
 }
 

@@ -20,7 +20,7 @@ pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
 pub use fixup::{Edit, Fixup, TreeKind};
-pub use parity::{ClientRun, ParityRecord, ParityRound, Placement};
+pub use parity::{ClientRun, CountedRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{

@@ -28,6 +28,20 @@ pub struct ParityRound {
     pub pgbench: Option<ClientRun>,
 }
 
+/// Instructions that the backend executed for each client in a server under valgrind, as many events each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedRun {
+    /// Statements completed by either, BEGIN and COMMIT included.
+    pub queries: u64,
+    /// For regtrack's client.
+    pub regtrack: u64,
+    /// For sysbench.
+    pub sysbench: u64,
+    /// Whether both met about as many rows. Ranges that are long against the table are cut off at its end, for either
+    /// client somewhere else.
+    pub alike: bool,
+}
+
 /// Everything that was found out about one microbenchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParityRecord {
@@ -35,8 +49,10 @@ pub struct ParityRecord {
     pub microbenchmark: String,
     /// Statements that the server did not log alike for both clients, in words; empty when it did.
     pub differences: Vec<String>,
-    /// The rounds, in order.
+    /// The timed rounds, in order.
     pub rounds: Vec<ParityRound>,
+    /// Counted instructions instead of timed rounds.
+    pub counted: Option<CountedRun>,
 }
 
 /// Which CPUs client and backend may use.

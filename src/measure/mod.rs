@@ -27,7 +27,7 @@ use jiff::Timestamp;
 
 pub use calibrate::PlacementNoise;
 pub use host::{fingerprint, memory_mib};
-pub use instructions::{Receiver, check_counting, count_instructions};
+pub use instructions::{Receiver, check_counting, count_instructions, counted_rows};
 pub use interleave::{Member, measure, slice_seconds};
 pub use launch::{LiveBench, remove_stale};
 pub use lock::MachineLock;

@@ -16,6 +16,9 @@ static TWINS: Dir = include_dir!("$CARGO_MANIFEST_DIR/sysbench-lua");
 
 const CLIENT: &str = "sysbench";
 
+/// How often `lib/gate.lua` sends a mark.
+const MARKS: u64 = 3;
+
 /// A sysbench that can talk to PostgreSQL, with the twins in a directory of their own.
 #[derive(Debug)]
 pub struct Sysbench {
@@ -39,6 +42,8 @@ pub struct SysbenchRun<'a> {
     pub warmup_events: u64,
     /// Events between the gates.
     pub events: u64,
+    /// A statement that is sent twice right before the first gate and once right before the second.
+    pub mark: Option<&'static str>,
     /// Seed of the random numbers.
     pub seed: u64,
     /// How long each stretch may take.
@@ -97,6 +102,7 @@ impl Sysbench {
         command.arg(format!("--events={}", run.events));
         command.arg(format!("--warmup-events={}", run.warmup_events));
         command.arg(format!("--rand-seed={}", run.seed));
+        command.args(run.mark.map(|mark| format!("--mark={mark}")));
         command.arg("run");
         let error = |source| RivalError::Run { client: CLIENT, source };
         let mut dialog = Dialog::start(&mut command).map_err(error)?;
@@ -160,16 +166,19 @@ impl Gate<'_> {
         let error = |source| RivalError::Run { client: CLIENT, source };
         self.dialog.say("go").map_err(error)?;
         let report = self.dialog.end(self.run.deadline).map_err(error)?;
-        read_report(&report, self.run.microbenchmark, self.run.warmup_events, self.run.events)
+        let run = &self.run;
+        let marks = if run.mark.is_some() { MARKS } else { 0 };
+        read_report(&report, run.microbenchmark, run.warmup_events, run.events, marks)
     }
 }
 
-/// The counts between the gates. sysbench counts the queries of the warm-up, too.
+/// The counts between the gates. sysbench counts the queries of the warm-up and the marks, too.
 fn read_report(
     report: &str,
     microbenchmark: &Microbenchmark,
     warmup_events: u64,
     events: u64,
+    marks: u64,
 ) -> Result<SysbenchReport, RivalError> {
     let count = |label: &'static str| -> Result<u64, RivalError> {
         let after = report.lines().find_map(|line| line.trim().strip_prefix(label));
@@ -182,7 +191,7 @@ fn read_report(
     let queries = u64::from(microbenchmark.queries_per_event()) * events;
     let warmup = u64::from(microbenchmark.queries_per_event()) * warmup_events;
     expect("events", count("total number of events:")?, events)?;
-    expect("queries", count("total:")?, queries + warmup)?;
+    expect("queries", count("total:")?, queries + warmup + marks)?;
     Ok(SysbenchReport { events, queries })
 }
 
@@ -218,16 +227,18 @@ mod tests {
 
     #[test]
     fn the_warm_up_is_left_out_of_the_counts() {
-        let report = read_report(REPORT, &microbenchmark(), 2, 10).unwrap();
+        let report = read_report(REPORT, &microbenchmark(), 2, 10, 0).unwrap();
         assert_eq!(report, SysbenchReport { events: 10, queries: 30 });
+        let marked = read_report(REPORT, &microbenchmark(), 1, 10, 3).unwrap();
+        assert_eq!(marked, report, "three marks are as many as an event has statements");
     }
 
     #[test]
     fn other_counts_than_those_asked_for_are_an_error() {
-        let error = |warmup, events| read_report(REPORT, &microbenchmark(), warmup, events).unwrap_err().to_string();
+        let error = |warmup, events| read_report(REPORT, &microbenchmark(), warmup, events, 0).unwrap_err().to_string();
         assert!(error(2, 11).contains("counted 10 events instead of 11"), "{}", error(2, 11));
         assert!(error(3, 10).contains("counted 36 queries instead of 39"), "{}", error(3, 10));
-        let error = read_report("nothing", &microbenchmark(), 0, 1).unwrap_err().to_string();
+        let error = read_report("nothing", &microbenchmark(), 0, 1, 0).unwrap_err().to_string();
         assert!(error.contains("has no 'total number of events:'") && error.contains("nothing"), "{error}");
     }
 

@@ -5,6 +5,13 @@
 local prepared, done = thread_init, thread_done
 
 sysbench.cmdline.options.warmup_events = {"Events before the gate that are not part of the run", 0}
+sysbench.cmdline.options.mark = {"Statement sent twice before the first gate and once before the second", ""}
+
+local function mark(times)
+  for _ = 1, sysbench.opt.mark == "" and 0 or times do
+    twin_query(sysbench.opt.mark)
+  end
+end
 
 local function stop(where)
   io.stdout:write("gate: ", where, "\n")
@@ -18,11 +25,13 @@ function thread_init()
   for _ = 1, sysbench.opt.warmup_events do
     event()
   end
+  mark(2)
   stop("ready")
 end
 
 -- The connection is still there, and the backend idle.
 function thread_done()
+  mark(1)
   stop("done")
   done()
 end

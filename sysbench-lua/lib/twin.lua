@@ -39,6 +39,9 @@ function twin.query(sql)
   connection:query(sql)
 end
 
+-- Global, for what is loaded after a twin and has no other way to its connection.
+twin_query = twin.query
+
 -- Prepares a statement on the server. `sql` has a ? for every parameter; their kinds follow: INT, or
 -- the template of a text. Returns a function that executes the statement: it takes a list of the
 -- integers, in order, and draws the texts afresh.

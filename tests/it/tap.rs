@@ -17,11 +17,13 @@ pub(crate) struct Tap {
 pub(crate) struct Sent {
     /// Statements prepared, in order.
     pub(crate) prepared: Vec<Preparation>,
+    /// Their names, in order.
+    pub(crate) names: Vec<String>,
     /// Statements executed, in order.
     pub(crate) executed: Vec<Execution>,
 }
 
-/// A Parse message, without the statement's name, which is the client's own business.
+/// A Parse message, without the statement's name: sysbench draws them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Preparation {
     /// Its text.
@@ -113,6 +115,7 @@ impl Sent {
                 'P' => {
                     let (name, sql) = (body.text(), body.text());
                     let types = body.list(Message::long);
+                    sent.names.push(name.clone());
                     texts.insert(name, sql.clone());
                     sent.prepared.push(Preparation { sql, types });
                 }

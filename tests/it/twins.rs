@@ -17,6 +17,11 @@ use crate::live;
 use crate::tap::{Execution, Sent, Tap};
 
 const ROWS: u64 = 10_000;
+
+/// Bytes by which the names of statements may differ. Two random 32-bit integers seldom have fewer than 14 characters
+/// together.
+const NAME_TOLERANCE: usize = 6;
+
 const EVENTS: u64 = 20;
 /// Enough to tell one distribution from another.
 const ZIPFIAN_EVENTS: u64 = 2_000;
@@ -62,6 +67,7 @@ fn twins_send_what_regtrack_sends() {
         drawn.check(&theirs, microbenchmark, events, "sysbench");
         Drawn::default().check(&ours, microbenchmark, events, "regtrack");
         assert_eq!(theirs.prepared, ours.prepared, "{name}: prepared, sysbench on the left");
+        check_names(&theirs, &ours, name);
         let envelopes = |sent: &Sent| sent.executed.iter().map(|one| one.envelope.clone()).collect::<Vec<_>>();
         assert_eq!(envelopes(&theirs), envelopes(&ours), "{name}: messages, sysbench on the left");
         compare_counts(microbenchmark, events, &report, &tally);
@@ -293,6 +299,18 @@ impl Drawn {
 fn deviation(count: u32, chance: f64, total: u32) -> f64 {
     let total = f64::from(total);
     (f64::from(count) - chance * total) / (total * chance * (1.0 - chance)).sqrt()
+}
+
+/// The server hashes and checks a statement's name at each Bind, so it has to be as long as sysbench's, which consists
+/// of a word and two random numbers.
+fn check_names(theirs: &Sent, ours: &Sent, name: &str) {
+    let lengths = |sent: &Sent| {
+        assert!(sent.names.iter().all(|one| one.starts_with("sbstmt")), "{name}: {:?}", sent.names);
+        sent.names.iter().map(String::len).collect::<Vec<_>>()
+    };
+    for (theirs, ours) in lengths(theirs).into_iter().zip(lengths(ours)) {
+        assert!(theirs.abs_diff(ours) <= NAME_TOLERANCE, "{name}: {ours} bytes for {theirs}");
+    }
 }
 
 /// Integers are declared int8 and texts varchar; nothing is prepared that the suite does not have.

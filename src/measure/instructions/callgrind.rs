@@ -17,7 +17,7 @@ const PROGRAM: &str = "valgrind";
 const MARKER: &str = "pg_backend_pid";
 
 /// The statement that calls it.
-pub(super) const MARK: &str = "SELECT pg_backend_pid()";
+pub(in crate::measure) const MARK: &str = "SELECT pg_backend_pid()";
 
 /// What the line with the sum of a dump begins with (valgrind's manual, Callgrind Format Specification).
 const TOTALS: &str = "totals: ";
@@ -31,7 +31,7 @@ pub(super) fn check() -> Result<(), MeasureError> {
 
 /// What a server is started under, so that each of its processes writes its counts to `directory`. Instructions only:
 /// no caches are simulated, no lines told apart.
-pub(super) fn command(directory: &Path) -> Vec<OsString> {
+pub(in crate::measure) fn command(directory: &Path) -> Vec<OsString> {
     let mut out = OsString::from("--callgrind-out-file=");
     out.push(directory.join("%p"));
     let marker = format!("--dump-before={MARKER}");
@@ -45,7 +45,7 @@ pub(super) fn command(directory: &Path) -> Vec<OsString> {
 
 /// Instructions between the last two of the three marks that process `pid` met, without those of a mark: between the
 /// first two it did nothing else.
-pub(super) fn count(directory: &Path, pid: u32) -> Result<u64, MeasureError> {
+pub(in crate::measure) fn count(directory: &Path, pid: u32) -> Result<u64, MeasureError> {
     let (mark, stretch) = (totals(directory, pid, 2)?, totals(directory, pid, 3)?);
     let path = || dump(directory, pid, 3);
     stretch.checked_sub(mark).ok_or_else(|| MeasureError::Count {
@@ -55,7 +55,7 @@ pub(super) fn count(directory: &Path, pid: u32) -> Result<u64, MeasureError> {
 }
 
 /// Removes what process `pid` wrote.
-pub(super) fn remove(directory: &Path, pid: u32) {
+pub(in crate::measure) fn remove(directory: &Path, pid: u32) {
     for number in 1..=3 {
         // What stays here goes with the directory.
         let _ = fs::remove_file(dump(directory, pid, number));

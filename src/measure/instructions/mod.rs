@@ -3,7 +3,7 @@
 //! Time on a machine is noise on top of work; instructions are the work. Equal builds that are sent equal messages
 //! execute equal instructions, up to what depends on the clock. `docs/instructions.md` says what is counted.
 
-mod callgrind;
+pub(super) mod callgrind;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,11 +27,12 @@ use crate::sql::Connection;
 const MOST_ROWS: u64 = 10_000;
 
 /// Below the data directory, so that it goes when that goes.
-const COUNTS_DIR: &str = "regtrack_counts";
+pub(super) const COUNTS_DIR: &str = "regtrack_counts";
 
 /// Added to the settings. Nothing but the clients changes the table or keeps old rows alive; the table fits in a little
 /// memory; and processes that share the processor with the backend wake it less often.
-const SETTINGS: &str = "autovacuum = off\nshared_buffers = 128MB\nwal_writer_delay = 10s\nbgwriter_lru_maxpages = 0\n";
+pub(super) const SETTINGS: &str =
+    "autovacuum = off\nshared_buffers = 128MB\nwal_writer_delay = 10s\nbgwriter_lru_maxpages = 0\n";
 
 /// Every launch draws the same values: then the difference of two counts is that of the servers.
 const SEED: u64 = 20_240_219;
@@ -52,6 +53,12 @@ const FEWEST_WARMUP: u64 = 6;
 /// Receives the count of a microbenchmark, or why there is none, as soon as it is known; ends the walk by `Break`.
 pub type Receiver<'a> =
     dyn FnMut(&Microbenchmark, Timestamp, Result<Measurement, MeasureError>) -> ControlFlow<()> + 'a;
+
+/// Rows of the table on which instructions are counted, where so many are asked for.
+#[must_use]
+pub fn counted_rows(wanted: u64) -> u64 {
+    wanted.min(MOST_ROWS)
+}
 
 /// Fails where instructions cannot be counted on request: valgrind is needed.
 pub fn check_counting() -> Result<(), MeasureError> {
@@ -97,7 +104,7 @@ impl<'a> Counting<'a> {
         let settings = format!("{}\n{SETTINGS}", spec.settings);
         let cluster = Cluster::create(&spec.build, account, &data, &spec.init, &settings)?;
         account.create_dir(&data.join(COUNTS_DIR))?;
-        let rows = spec.protocol.rows.min(MOST_ROWS);
+        let rows = counted_rows(spec.protocol.rows);
         let mut counting = Self { spec, account, control, rows, running: None };
         counting.start(cluster)?;
         match load::load(&counting.running()?.0, &spec.suite.dataset, rows, &control.stop) {
@@ -181,7 +188,7 @@ impl<'a> Counting<'a> {
         session.wait_for_sleep();
         let backend = session.backend_pid();
         let events = events(microbenchmark, self.rows);
-        self.run(&mut session, microbenchmark, (events / WARMUP_SHARE).max(FEWEST_WARMUP))?;
+        self.run(&mut session, microbenchmark, warmup_events(events))?;
         session.statement(callgrind::MARK).map_err(failed)?;
         session.statement(callgrind::MARK).map_err(failed)?;
         let tally = self.run(&mut session, microbenchmark, events)?;
@@ -225,23 +232,40 @@ impl<'a> Counting<'a> {
 }
 
 /// How many events are counted: the same for every release, as many as [`BUDGET`] is about enough for.
-fn events(microbenchmark: &Microbenchmark, rows: u64) -> u64 {
+pub(super) fn events(microbenchmark: &Microbenchmark, rows: u64) -> u64 {
     let cost =
         |statement: &Statement| u64::from(statement.times) * (PER_STATEMENT + PER_ROW * rows_met(statement, rows));
     let event: u64 = microbenchmark.statements.iter().map(cost).sum();
     (BUDGET / event.max(1)).clamp(FEWEST_EVENTS, MOST_EVENTS)
 }
 
+/// Whether a range is so long that the table's end cuts many of them off.
+pub(super) fn has_long_ranges(microbenchmark: &Microbenchmark, rows: u64) -> bool {
+    /// As a share of the table.
+    const LONG: u64 = 10;
+    let spans = microbenchmark.statements.iter().flat_map(|statement| statement.params.iter().filter_map(span));
+    spans.max().is_some_and(|span| span > rows / LONG)
+}
+
+/// How many events go before the counted ones.
+pub(super) fn warmup_events(events: u64) -> u64 {
+    (events / WARMUP_SHARE).max(FEWEST_WARMUP)
+}
+
 /// Rows that one execution meets, about: those of its range, one per parameter, or all.
 fn rows_met(statement: &Statement, rows: u64) -> u64 {
-    let span = |param: &Param| match param {
-        Param::Offset { plus, .. } => u64::try_from(*plus).ok(),
-        _ => None,
-    };
     match statement.params.iter().filter_map(span).max() {
         Some(span) => span.min(rows),
         None if statement.params.is_empty() => rows,
         None => statement.params.len() as u64,
+    }
+}
+
+/// Distance from the value that a parameter refers to.
+fn span(param: &Param) -> Option<u64> {
+    match param {
+        Param::Offset { plus, .. } => u64::try_from(*plus).ok(),
+        _ => None,
     }
 }
 
@@ -272,7 +296,9 @@ mod tests {
             why: String::new(),
         };
         assert_eq!(events(&microbenchmark, 5000), BUDGET / (PER_STATEMENT + PER_ROW));
+        assert!(!has_long_ranges(&microbenchmark, 10));
         microbenchmark.statements = vec![Statement { times: 4, ..range }];
+        assert!(has_long_ranges(&microbenchmark, 980) && !has_long_ranges(&microbenchmark, 990));
         assert_eq!(events(&microbenchmark, 5000), BUDGET / (4 * (PER_STATEMENT + 99 * PER_ROW)));
         microbenchmark.statements = vec![statement(Vec::new())];
         assert_eq!(events(&microbenchmark, 1_000_000), FEWEST_EVENTS);

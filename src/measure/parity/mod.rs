@@ -1,5 +1,6 @@
 //! regtrack's client and others on one server and one table, in turn.
 
+mod counting;
 mod statements;
 
 use std::collections::BTreeMap;
@@ -80,6 +81,8 @@ pub struct ParitySpec {
     pub placement: Placement,
     /// How regtrack's client waits for answers.
     pub waiting: Waiting,
+    /// Whether the server runs under valgrind, for [`ParityBench::count`].
+    pub counted: bool,
 }
 
 impl ParitySpec {
@@ -124,6 +127,8 @@ struct Events {
     warmup: u64,
     timed: u64,
     deadline: Duration,
+    /// Sent by sysbench about the timed ones.
+    mark: Option<&'static str>,
 }
 
 /// Counters while neither client nor backend runs.
@@ -144,7 +149,11 @@ impl<'a> ParityBench<'a> {
         let cpus = Cpus::choose(spec.placement)?;
         let settings = format!("{}\n{SETTINGS}", spec.settings);
         let log = spec.log();
-        let server = Cluster::create(&spec.build, account, &spec.data(), &spec.init, &settings)?.start(start, &log)?;
+        let server = if spec.counted {
+            counting::start(spec, account, start, &settings)?
+        } else {
+            Cluster::create(&spec.build, account, &spec.data(), &spec.init, &settings)?.start(start, &log)?
+        };
         let admin = server.connect().map_err(MeasureError::Admin)?;
         check_version(&admin, spec.build.version)?;
         // After the administrative connection, which stays where it is.
@@ -183,7 +192,7 @@ impl<'a> ParityBench<'a> {
             }
             rounds.push(ParityRound { regtrack, sysbench, pgbench });
         }
-        Ok(ParityRecord { microbenchmark: microbenchmark.name.clone(), differences, rounds })
+        Ok(ParityRecord { microbenchmark: microbenchmark.name.clone(), differences, rounds, counted: None })
     }
 
     /// Fills the table with regtrack and with sysbench in turn. Each finds no table and no dirty page.
@@ -202,7 +211,7 @@ impl<'a> ParityBench<'a> {
         }
         // What is there now may be sysbench's.
         self.load()?;
-        Ok(ParityRecord { microbenchmark: "load".to_owned(), differences: Vec::new(), rounds })
+        Ok(ParityRecord { microbenchmark: "load".to_owned(), differences: Vec::new(), rounds, counted: None })
     }
 
     /// Rows of one load count as its queries.
@@ -291,7 +300,7 @@ impl<'a> ParityBench<'a> {
         set("SET log_min_duration_statement = 0")?;
         let begin = fs::metadata(&self.log).map_or(0, |metadata| metadata.len());
 
-        let events = Events { warmup: 0, timed: LOGGED_EVENTS, deadline: LEAST_PATIENCE };
+        let events = Events { warmup: 0, timed: LOGGED_EVENTS, deadline: LEAST_PATIENCE, mark: None };
         let mut session = self.open_session(microbenchmark, 0)?;
         let ours = session.backend_pid();
         self.run(&mut session, microbenchmark, Until::Events(LOGGED_EVENTS))?;
@@ -337,7 +346,7 @@ impl<'a> ParityBench<'a> {
         let timed = whole(rate * self.spec.seconds).max(FEWEST_EVENTS);
         let warmup = whole(timed as f64 * WARMUP_SHARE).max(FEWEST_WARMUP);
         let expected = Duration::from_secs_f64((timed + warmup) as f64 / rate * PATIENCE);
-        Ok(Events { warmup, timed, deadline: expected.max(LEAST_PATIENCE) })
+        Ok(Events { warmup, timed, deadline: expected.max(LEAST_PATIENCE), mark: None })
     }
 
     fn regtrack(
@@ -412,6 +421,7 @@ impl<'a> ParityBench<'a> {
             rows: self.spec.rows,
             warmup_events: events.warmup,
             events: events.timed,
+            mark: events.mark,
             seed: seed_of(microbenchmark, seed),
             deadline: events.deadline,
         };

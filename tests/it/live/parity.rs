@@ -87,6 +87,38 @@ fn loads_are_compared_too() {
 }
 
 #[test]
+fn the_backend_executes_as_many_instructions_for_either() {
+    const TEST: &str = "the_backend_executes_as_many_instructions_for_either";
+    if let Err(error) = regtrack::measure::check_counting() {
+        must_run(TEST, &error.to_string());
+        return;
+    }
+    let Some(sysbench) = sysbench(TEST) else { return };
+    let Some(place) = Place::for_test(TEST) else { return };
+    let mut arguments = arguments(&place, &sysbench);
+    arguments.extend(["--instructions", "--bench", "point-query.pre*", "--bench", "update-index*", "--json"]);
+    let output = place.run(&arguments);
+    assert!(output.status.success(), "{}", text(&output));
+    let entries: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(entries.len(), 2);
+    for entry in &entries {
+        assert_eq!(entry["statements_equal"], true, "{entry:#}");
+        let [ratio, ours, theirs] = [
+            "backend_instructions_ratio",
+            "regtrack_backend_instructions_per_query",
+            "sysbench_backend_instructions_per_query",
+        ]
+        .map(|name| entry[name].as_f64().unwrap());
+        // A statement cannot be received, planned or bound, executed and answered with less.
+        assert!(ours > 10_000.0 && (ratio - ours / theirs).abs() < 1e-9, "{entry:#}");
+        // A little more than what finding the next message there, or not, makes: names of two bytes do not pass.
+        assert!((ratio - 1.0).abs() < 0.008, "{entry:#}");
+    }
+    place.assert_no_servers();
+    assert_eq!(left(&place), 0);
+}
+
+#[test]
 fn an_interrupted_comparison_leaves_nothing() {
     const TEST: &str = "an_interrupted_comparison_leaves_nothing";
     let Some(sysbench) = sysbench(TEST) else { return };
