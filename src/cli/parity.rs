@@ -303,10 +303,10 @@ fn counts(results: &[Parity]) -> String {
         .iter()
         .map(|result| {
             let (ours, theirs) = result.instructions.unzip();
-            let statements = if result.statements_equal() { "equal" } else { "different" }.to_owned();
+            let [name, statements, ..] = cells(result);
             let rows = if result.alike { "" } else { ", of other rows" };
             let ratio = ratio(result.instructions_ratio()) + rows;
-            vec![result.name.clone(), statements, count(ours), count(theirs), ratio]
+            vec![name, statements, count(ours), count(theirs), ratio]
         })
         .collect();
     let equal = results.iter().filter(|result| result.statements_equal()).count();

@@ -1,6 +1,6 @@
 //! The backend's instructions for either client: the same events on a server under valgrind.
 //!
-//! CPU time on a shared cache tells a client's size from the server's work no better than that; instructions do.
+//! The backend's CPU time also depends on how much of the cache a client leaves it. Its instructions do not.
 
 use std::time::Duration;
 
