@@ -8,8 +8,8 @@ use super::Global;
 use super::tables::{self, Format};
 use crate::analysis::{self, Catalogue};
 use crate::catalog::suite;
-use crate::domain::{Group, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version};
-use crate::site::{self, Download};
+use crate::domain::{Group, MajorRelease, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version};
+use crate::site::{self, Content, Download};
 use crate::store::Store;
 
 /// One sweep with everything that its analysis needs.
@@ -20,6 +20,7 @@ pub(super) struct Results {
     microbenchmarks: Vec<Microbenchmark>,
     groups: Vec<Group>,
     newest: Vec<Version>,
+    majors: Vec<MajorRelease>,
 }
 
 impl Results {
@@ -39,8 +40,10 @@ impl Results {
             Some(text) => suite::parse(&text, &format!("the suite of {}", manifest.id))?,
             None => suite::builtin()?,
         };
-        let newest = global.catalogue()?.majors().iter().filter_map(newest).collect();
-        Ok(Self { store, manifest, slices, microbenchmarks: suite.microbenchmarks, groups: suite.groups, newest })
+        let majors = global.catalogue()?.majors().to_vec();
+        let newest = majors.iter().filter_map(newest).collect();
+        let (microbenchmarks, groups) = (suite.microbenchmarks, suite.groups);
+        Ok(Self { store, manifest, slices, microbenchmarks, groups, newest, majors })
     }
 
     /// The catalogue's part of an analysis.
@@ -85,11 +88,11 @@ impl Results {
             download("slices.parquet", "Parquet", "Every slice with all its counters and latency histogram", parquet),
             download("manifest.json", "Manifest", "Protocol, builds, settings and machine", manifest),
         ];
-        let files = site::render(report, &downloads, directory)?;
+        let files = site::render(&Content { report, downloads: &downloads, majors: &self.majors }, directory)?;
         Ok(files.into_iter().next().unwrap_or_else(|| directory.to_owned()))
     }
 }
 
-fn newest(major: &crate::domain::MajorRelease) -> Option<Version> {
+fn newest(major: &MajorRelease) -> Option<Version> {
     major.releases.iter().map(|release| release.version).rfind(|version| !version.is_prerelease())
 }

@@ -19,12 +19,23 @@ use include_dir::{Dir, include_dir};
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use crate::domain::{Report, SweepManifest};
+use crate::domain::{MajorRelease, Report, SweepManifest};
 use output::SiteFile;
 use view::{Link, Page, Site};
 
 static TEMPLATES: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/templates");
 static ASSETS: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/assets");
+
+/// What a site is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Content<'a> {
+    /// The sweep that the site is about.
+    pub report: &'a Report,
+    /// The files that it offers.
+    pub downloads: &'a [Download],
+    /// What is known about the releases: dates, and what changed in them.
+    pub majors: &'a [MajorRelease],
+}
 
 /// A file that the site offers for download.
 #[derive(Debug, Clone)]
@@ -130,12 +141,12 @@ pub enum SiteError {
     },
 }
 
-/// Writes the site of a report into the directory `out` and returns the paths of its files,
+/// Writes a site into the directory `out` and returns the paths of its files,
 /// `index.html` first. The directory is made if it does not exist; a site that regtrack wrote there
 /// before is replaced as a whole and in one step; anything else makes it fail with nothing touched.
-pub fn render(report: &Report, downloads: &[Download], out: &Path) -> Result<Vec<PathBuf>, SiteError> {
+pub fn render(content: &Content, out: &Path) -> Result<Vec<PathBuf>, SiteError> {
     // Everything is rendered before the first byte is written.
-    output::replace(out, &files(report, downloads)?)
+    output::replace(out, &files(content)?)
 }
 
 /// Whether a site may be written into the directory `out`: fails for what [`render`] would refuse.
@@ -144,10 +155,11 @@ pub fn check(out: &Path) -> Result<(), SiteError> {
 }
 
 /// The whole site in memory.
-fn files(report: &Report, downloads: &[Download]) -> Result<Vec<SiteFile>, SiteError> {
+fn files(content: &Content) -> Result<Vec<SiteFile>, SiteError> {
+    let downloads = content.downloads;
     check_names(downloads)?;
     let tera = templates()?;
-    let site = Site::new(report, downloads);
+    let site = Site::new(*content);
     let mut files = Vec::new();
     for pages in pages::ALL {
         for page in pages(&site)? {
@@ -255,8 +267,12 @@ mod tests {
         vec![download("cells.csv", 12_345), download("cells.json", 200)]
     }
 
+    fn content<'a>(report: &'a Report, downloads: &'a [Download]) -> Content<'a> {
+        Content { report, downloads, majors: &[] }
+    }
+
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
-        files(report, &downloads()).unwrap().into_iter().map(|file| (file.path, file.bytes)).collect()
+        files(&content(report, &downloads())).unwrap().into_iter().map(|file| (file.path, file.bytes)).collect()
     }
 
     fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
@@ -403,7 +419,7 @@ mod tests {
         assert!(index.contains("title=\"not measured\">–<"));
         let cell = &report.rows[0].cells[4];
         let ratio = format::fixed(cell.relative.unwrap().ratio, 2);
-        let release = std::str::from_utf8(&site[&Site::new(&report, &[]).release_path(4)]).unwrap();
+        let release = std::str::from_utf8(&site[&Site::new(content(&report, &[])).release_path(4)]).unwrap();
         assert!(release.contains(&format!(">{ratio}</td>")), "{ratio}");
     }
 
@@ -427,7 +443,7 @@ mod tests {
         let index = std::str::from_utf8(&site["index.html"]).unwrap();
         assert!(index.contains("difference seen in one launch"));
         assert!(!index.contains("95 % interval ["));
-        let published = super::files(&fixture::imported(), &[]).unwrap();
+        let published = super::files(&content(&fixture::imported(), &[])).unwrap();
         let index = std::str::from_utf8(&published[0].bytes).unwrap();
         assert!(index.contains("as published"));
         assert!(!index.contains("one launch"));
@@ -451,18 +467,18 @@ mod tests {
         for name in ["../x.csv", "a/b", "", ".hidden", "a b"] {
             let mut downloads = downloads();
             downloads[1].file_name = name.to_owned();
-            let error = files(&fixture::imported(), &downloads);
+            let error = files(&content(&fixture::imported(), &downloads));
             assert!(matches!(error, Err(SiteError::DownloadName { .. })), "{name}");
         }
         let twice = [downloads(), downloads()].concat();
-        assert!(matches!(files(&fixture::imported(), &twice), Err(SiteError::DownloadName { .. })));
+        assert!(matches!(files(&content(&fixture::imported(), &twice)), Err(SiteError::DownloadName { .. })));
     }
 
     #[test]
     fn the_files_are_written_where_they_are_said_to_be() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("site");
-        let written = render(&fixture::measured(), &downloads(), &out).unwrap();
+        let written = render(&content(&fixture::measured(), &downloads()), &out).unwrap();
         assert_eq!(written[0], out.join("index.html"));
         assert!(written.iter().all(|path| path.is_file()));
         assert_eq!(std::fs::read(out.join("downloads/cells.csv")).unwrap().len(), 12_345);

@@ -3,13 +3,14 @@
 use serde::Serialize;
 use tera::Value;
 
-use super::{Download, SiteError, format, slug};
-use crate::domain::{Cell, Origin, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
+use super::{Content, Download, SiteError, format, slug};
+use crate::domain::{Cell, MajorRelease, Origin, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
 
 /// A report with the names of its pages.
 pub(super) struct Site<'a> {
     pub(super) report: &'a Report,
     pub(super) downloads: &'a [Download],
+    pub(super) majors: &'a [MajorRelease],
     bench_slugs: Vec<String>,
     release_slugs: Vec<String>,
     /// Launches that the fullest cell has: the blocks that were run.
@@ -17,11 +18,13 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    pub(super) fn new(report: &'a Report, downloads: &'a [Download]) -> Self {
+    pub(super) fn new(content: Content<'a>) -> Self {
+        let Content { report, downloads, majors } = content;
         let cells = report.rows.iter().flat_map(|row| &row.cells);
         Self {
             report,
             downloads,
+            majors,
             bench_slugs: slug::unique(report.rows.iter().map(|row| row.name.as_str())),
             release_slugs: slug::unique(report.manifest.targets.iter().map(|target| target.id.0.as_str())),
             blocks: cells.map(|cell| cell.launch_rates.len()).max().unwrap_or(0),

@@ -70,7 +70,7 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
         is_base: index == site.report.base,
         base: site.base_label().to_owned(),
         predecessor: index.checked_sub(1).map(|previous| site.targets()[previous].label.clone()),
-        facts: facts(target),
+        facts: facts(site, target),
         settings: target.settings.iter().map(setting).collect(),
         groups: groups(site, index),
         has_intervals: site.has_intervals(),
@@ -86,8 +86,14 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
     Ok(page)
 }
 
-fn facts(target: &Target) -> Vec<Fact> {
-    let mut facts = vec![Fact::new("Release", target.version.to_string()), Fact::code("Target", target.id.0.clone())];
+fn facts(site: &Site, target: &Target) -> Vec<Fact> {
+    let mut facts = vec![Fact::new("Release", target.version.to_string())];
+    if let Some(major) = site.majors.iter().find(|major| major.major == target.version.major) {
+        let release = major.releases.iter().find(|release| release.version == target.version);
+        facts.extend(release.and_then(|release| release.date).map(|date| Fact::new("Released", date.to_string())));
+        facts.extend(major.end_of_life.map(|date| Fact::new("End of life of the major", date.to_string())));
+    }
+    facts.push(Fact::code("Target", target.id.0.clone()));
     if let Some(build) = &target.build {
         facts.extend(build_facts(build));
     }
