@@ -177,15 +177,34 @@ impl<'a> CrewWalk<'a, '_> {
         // After what was measured beside it is stored: an error may end the sweep.
         let mut lost = Vec::new();
         for (index, error) in failures {
-            let error = self.unless_sweep_wide(error)?;
-            if self.members[index].wants(at) {
-                let (plan, server_start) = self.member(index);
-                self.store(plan, microbenchmark, server_start, Timestamp::now(), Outcome::Failed(chain(&error)))?;
-                (self.execution.events)(Event::SliceFailed);
-            }
+            let error = match self.unless_sweep_wide(error) {
+                Err(SweepError::DiskFull { path, cause }) => {
+                    // The results may be on the disk that is full: what matters more is to say so.
+                    let _ = self.failed(at, index, microbenchmark, &cause);
+                    return Err(SweepError::DiskFull { path, cause });
+                }
+                other => other?,
+            };
+            self.failed(at, index, microbenchmark, &chain(&error))?;
             lost.push((index, error));
         }
         self.recover(at, lost)
+    }
+
+    /// Stores that a member has no slice of a step that wanted one.
+    fn failed(
+        &mut self,
+        at: usize,
+        index: usize,
+        microbenchmark: &Microbenchmark,
+        reason: &str,
+    ) -> Result<(), SweepError> {
+        if self.members[index].wants(at) {
+            let (plan, server_start) = self.member(index);
+            self.store(plan, microbenchmark, server_start, Timestamp::now(), Outcome::Failed(reason.to_owned()))?;
+            (self.execution.events)(Event::SliceFailed);
+        }
+        Ok(())
     }
 
     /// Says which targets' slices begin, if any is wanted.
