@@ -5,6 +5,7 @@ mod build;
 mod cache;
 mod compare;
 mod doctor;
+mod exports;
 mod import;
 mod parity;
 mod placement;

@@ -37,7 +37,7 @@ pub(super) fn run(args: &ReportArgs, global: &Global, printer: Printer) -> Resul
             let index = results.write_site(&report, elsewhere.as_ref().unwrap_or(directory))?;
             printer.data(&index.display().to_string())?;
         }
-        None => printer.data(&tables::report(&report, args.format.format()))?,
+        None => printer.data(&tables::report(&report, args.format.format())?)?,
     }
     Ok(())
 }

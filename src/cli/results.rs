@@ -4,12 +4,11 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::Global;
-use super::tables::{self, Format};
+use super::{Global, exports};
 use crate::analysis::{self, Catalogue};
 use crate::catalog::suite;
 use crate::domain::{Group, MajorRelease, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version};
-use crate::site::{self, Content, Download};
+use crate::site::{self, Content};
 use crate::store::Store;
 
 /// One sweep with everything that its analysis needs.
@@ -65,30 +64,9 @@ impl Results {
         let parquet = tempfile::NamedTempFile::new().context("could not make a temporary file")?;
         self.store.export_parquet(&self.manifest.id, parquet.path())?;
         let parquet = std::fs::read(parquet.path()).context("could not read the exported Parquet file")?;
-        let manifest = serde_json::to_vec_pretty(&self.manifest).context("could not encode the manifest")?;
-        let download = |file_name: &str, title: &str, description: &str, bytes| Download {
-            file_name: file_name.to_owned(),
-            title: title.to_owned(),
-            description: description.to_owned(),
-            bytes,
-        };
-        let downloads = [
-            download(
-                "report.csv",
-                "CSV",
-                "Rates and ratios, one line per microbenchmark and release",
-                tables::report(report, Format::Csv).into_bytes(),
-            ),
-            download(
-                "report.json",
-                "JSON",
-                "Group summaries, rates, ratios, intervals and verdicts",
-                tables::report(report, Format::Json).into_bytes(),
-            ),
-            download("slices.parquet", "Parquet", "Every slice with all its counters and latency histogram", parquet),
-            download("manifest.json", "Manifest", "Protocol, builds, settings and machine", manifest),
-        ];
-        let files = site::render(&Content { report, downloads: &downloads, majors: &self.majors }, directory)?;
+        let (downloads, schemas) = exports::downloads(report, &self.manifest, &self.slices, parquet)?;
+        let content = Content { report, downloads: &downloads, schemas: &schemas, majors: &self.majors };
+        let files = site::render(&content, directory)?;
         Ok(files.into_iter().next().unwrap_or_else(|| directory.to_owned()))
     }
 }

@@ -465,7 +465,7 @@ fn finish(
     let walked = measured?;
     let results = Results::read(global, None)?;
     let report = results.report(None)?;
-    printer.data(&tables::report(&report, tables::Format::Terminal))?;
+    printer.data(&tables::report(&report, tables::Format::Terminal)?)?;
     let index = results.write_site(&report, site)?;
     printer.say(&format!("{} slices measured, {} failed", walked.measured, walked.failed));
     printer.data(&format!("site: {}", absolute(&index)?.display()))?;

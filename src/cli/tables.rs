@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, LineStyle, Table as TextTable, TableStyle};
 use serde_json::{Value, json};
 
+use super::exports;
 use crate::analysis::{Comparison, two_decimals};
 use crate::domain::{Certainty, GroupSummary, RateUnit, RelativeCost, Report, Verdict};
 
@@ -44,11 +45,10 @@ pub fn comparison(comparison: &Comparison, format: Format) -> String {
 
 /// All targets of a sweep relative to its base: group summaries, then a matrix of relative rates,
 /// then what to know about them.
-#[must_use]
-pub fn report(report: &Report, format: Format) -> String {
-    match format {
-        Format::Json => format!("{:#}\n", report_json(report)),
-        Format::Csv => report_rows(report).csv(),
+pub fn report(report: &Report, format: Format) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Json => report_json(report),
+        Format::Csv => exports::cells_csv(report)?,
         Format::Terminal | Format::Markdown => {
             let labels: Vec<&str> = report.manifest.targets.iter().map(|target| target.label.as_str()).collect();
             let others: Vec<(&str, &[GroupSummary])> = labels
@@ -66,7 +66,7 @@ pub fn report(report: &Report, format: Format) -> String {
             page.notes(&report.warnings);
             page.text
         }
-    }
+    })
 }
 
 /// A list for people: every column is words.
@@ -280,49 +280,12 @@ fn comparison_rows(comparison: &Comparison) -> Table {
     table
 }
 
-fn report_rows(report: &Report) -> Table {
-    let mut table = Table::new(
-        0,
-        &[
-            "microbenchmark",
-            "group",
-            "unit",
-            "base",
-            "target",
-            "launches",
-            "qps",
-            "relative_qps",
-            "interval_low",
-            "interval_high",
-            "verdict",
-            "failure",
-        ]
-        .into_iter()
-        .chain(EVIDENCE)
-        .collect::<Vec<_>>(),
-    );
-    let base = &report.manifest.targets[report.base].label;
-    for row in &report.rows {
-        for (target, cell) in report.manifest.targets.iter().zip(&row.cells) {
-            let interval = cell.relative.and_then(|relative| relative.interval);
-            let mut cells = vec![row.name.clone(), row.group.clone(), unit_word(row.unit).to_owned()];
-            cells.extend([base.clone(), target.label.clone(), cell.launch_rates.len().to_string()]);
-            cells.extend([cell.rate, cell.relative.map(|relative| relative.ratio)].map(full));
-            cells.extend([interval.map(|(low, _)| low), interval.map(|(_, high)| high)].map(full));
-            cells.push(cell.relative.map_or("", |relative| verdict_word(relative.verdict)).to_owned());
-            cells.push(cell.failure.clone().or_else(|| cell.noisy.clone()).unwrap_or_default());
-            cells.extend(evidence(
-                cell.relative.map(|relative| relative.certainty),
-                cell.cpu_cost,
-                cell.instructions_cost,
-            ));
-            table.rows.push(cells);
-        }
-    }
-    table
+/// Everything in a report, nested, at full precision.
+pub(super) fn report_json(report: &Report) -> String {
+    format!("{:#}\n", report_value(report))
 }
 
-fn report_json(report: &Report) -> Value {
+fn report_value(report: &Report) -> Value {
     let targets = &report.manifest.targets;
     let label = |index: usize| targets[index].label.as_str();
     let groups: Vec<Value> = (report.summaries.iter().enumerate())
@@ -419,14 +382,14 @@ fn full(number: Option<f64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
-const fn unit_word(unit: RateUnit) -> &'static str {
+pub(super) const fn unit_word(unit: RateUnit) -> &'static str {
     match unit {
         RateUnit::Qps => "qps",
         RateUnit::MegarowsPerSecond => "mrows/s",
     }
 }
 
-const fn verdict_word(verdict: Verdict) -> &'static str {
+pub(super) const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "improved",
         Verdict::Regressed => "regressed",

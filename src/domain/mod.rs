@@ -12,6 +12,7 @@ mod report;
 mod slice;
 mod suite;
 mod sweep;
+mod table;
 mod variant;
 mod version;
 
@@ -32,5 +33,6 @@ pub use suite::{
     Clock, Dataset, Group, Microbenchmark, Param, Protocol as WireProtocol, RateUnit, Statement, Suite, base_name,
 };
 pub use sweep::{ImportedTarget, Origin, Protocol, Stopping, SweepManifest, Target, TargetId};
+pub use table::{Table, TableColumn, Values};
 pub use variant::{BuildSystem, Feature, Need, Variant, VariantName};
 pub use version::{Major, Minor, ParseVersionError, Version};

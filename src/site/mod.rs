@@ -33,6 +33,8 @@ pub struct Content<'a> {
     pub report: &'a Report,
     /// The files that it offers.
     pub downloads: &'a [Download],
+    /// The columns of these files.
+    pub schemas: &'a [Schema],
     /// What is known about the releases: dates, and what changed in them.
     pub majors: &'a [MajorRelease],
 }
@@ -48,6 +50,28 @@ pub struct Download {
     pub description: String,
     /// The content.
     pub bytes: Vec<u8>,
+}
+
+/// The columns of a table that several files hold.
+#[derive(Debug, Clone, Serialize)]
+pub struct Schema {
+    /// Name of the files without ending.
+    pub table: String,
+    /// What a row is, in a sentence.
+    pub about: String,
+    /// The columns, in order.
+    pub columns: Vec<SchemaColumn>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Serialize)]
+pub struct SchemaColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type: `text`, `double`, `uint64`, `boolean`.
+    pub kind: String,
+    /// What a value means, with its unit.
+    pub meaning: String,
 }
 
 /// Why there is no site.
@@ -254,6 +278,7 @@ fn fill(tera: &Tera, site: &Site, page: &Page) -> Result<SiteFile, SiteError> {
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::LazyLock;
 
     use super::*;
 
@@ -267,8 +292,18 @@ mod tests {
         vec![download("cells.csv", 12_345), download("cells.json", 200)]
     }
 
+    static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
+        let column = |name: &str| SchemaColumn {
+            name: name.to_owned(),
+            kind: "double".to_owned(),
+            meaning: "rate, queries per second; <unknown> & absent for a failure".to_owned(),
+        };
+        let columns = vec![column("qps"), column("relative_qps")];
+        vec![Schema { table: "cells".to_owned(), about: "One cell.".to_owned(), columns }]
+    });
+
     fn content<'a>(report: &'a Report, downloads: &'a [Download]) -> Content<'a> {
-        Content { report, downloads, majors: &[] }
+        Content { report, downloads, schemas: &SCHEMAS, majors: &[] }
     }
 
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
@@ -340,7 +375,7 @@ mod tests {
             }
             let all: BTreeSet<String> = site.keys().cloned().collect();
             assert_eq!(reached, all, "{name}");
-            assert_eq!(html_pages(&site).count(), 3 + report.rows.len() + report.manifest.targets.len(), "{name}");
+            assert_eq!(html_pages(&site).count(), 4 + report.rows.len() + report.manifest.targets.len(), "{name}");
         }
     }
 

@@ -3,13 +3,14 @@
 use serde::Serialize;
 use tera::Value;
 
-use super::{Content, Download, SiteError, format, slug};
+use super::{Content, Download, Schema, SiteError, format, slug};
 use crate::domain::{Cell, MajorRelease, Origin, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
 
 /// A report with the names of its pages.
 pub(super) struct Site<'a> {
     pub(super) report: &'a Report,
     pub(super) downloads: &'a [Download],
+    pub(super) schemas: &'a [Schema],
     pub(super) majors: &'a [MajorRelease],
     bench_slugs: Vec<String>,
     release_slugs: Vec<String>,
@@ -19,11 +20,12 @@ pub(super) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(super) fn new(content: Content<'a>) -> Self {
-        let Content { report, downloads, majors } = content;
+        let Content { report, downloads, schemas, majors } = content;
         let cells = report.rows.iter().flat_map(|row| &row.cells);
         Self {
             report,
             downloads,
+            schemas,
             majors,
             bench_slugs: slug::unique(report.rows.iter().map(|row| row.name.as_str())),
             release_slugs: slug::unique(report.manifest.targets.iter().map(|target| target.id.0.as_str())),

@@ -3,12 +3,18 @@
 //! A column is named after the field of [`SliceRecord`] or [`Measurement`] that it holds, unit last.
 //! `docs/results.md` lists them for people who read the files with other programs.
 
+mod documented;
+mod table;
+
 use std::io::Cursor;
 
 use polars::prelude::*;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{Measurement, Outcome, SliceRecord, TargetId};
+
+pub use documented::{NESTED, slices_table};
+pub use table::{table_to_csv, table_to_json, table_to_parquet};
 
 /// Format of the columns. It changes only when an old column changes its meaning or goes away: a
 /// column that is new and may be absent needs no new format.
@@ -58,40 +64,64 @@ pub enum ColumnsError {
     },
 }
 
-/// A field of [`Measurement`] as a column: its name, and how to get and set it.
+/// A field of [`Measurement`] as a column: its name and meaning, and how to get and set it.
 struct Field<T> {
     name: &'static str,
+    meaning: &'static str,
     get: fn(&Measurement) -> T,
     set: fn(&mut Measurement, T),
 }
 
 /// Fields named like their columns.
 macro_rules! fields {
-    ($($field:ident),+ $(,)?) => {
-        &[$(Field { name: stringify!($field), get: |m| m.$field, set: |m, value| m.$field = value }),+]
+    ($($field:ident: $meaning:literal),+ $(,)?) => {
+        &[$(Field {
+            name: stringify!($field),
+            meaning: $meaning,
+            get: |m| m.$field,
+            set: |m, value| m.$field = value,
+        }),+]
     };
 }
 
-const REALS: &[Field<f64>] =
-    fields![seconds, warmup_seconds, latency_us_mean, latency_us_p50, latency_us_p95, latency_us_p99, latency_us_max,];
-
-const COUNTS: &[Field<u64>] = fields![events, queries, reads, writes, others, rows, retries, buffers_queries];
-
-const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
-    backend_cpu_ns,
-    backend_wait_ns,
-    backend_voluntary_switches,
-    backend_involuntary_switches,
-    client_cpu_ns,
-    wal_bytes,
-    buffers_hit,
-    buffers_read,
-    checkpoints,
-    autovacuums,
-    instructions,
+const REALS: &[Field<f64>] = fields![
+    seconds: "length of the measured stretch, seconds",
+    warmup_seconds: "length of the warm-up before it, seconds",
+    latency_us_mean: "mean latency of an event, microseconds",
+    latency_us_p50: "median latency of an event, microseconds",
+    latency_us_p95: "95th percentile of the latency of events, microseconds",
+    latency_us_p99: "99th percentile of the latency of events, microseconds",
+    latency_us_max: "longest event, microseconds",
 ];
 
-const OPTIONAL_REALS: &[Field<Option<f64>>] = fields![published_rate];
+const COUNTS: &[Field<u64>] = fields![
+    events: "events completed",
+    queries: "statements completed, BEGIN and COMMIT included; queries / seconds is the QPS",
+    reads: "statements that returned a result set",
+    writes: "commands that affected a row",
+    others: "commands that affected none",
+    rows: "rows received",
+    retries: "events run again after a deadlock, duplicate key or serialisation failure",
+    buffers_queries: "queries over which the two buffer counts run, the warm-up's included",
+];
+
+const OPTIONAL_COUNTS: &[Field<Option<u64>>] = fields![
+    backend_cpu_ns: "CPU time of the server's backend, nanoseconds",
+    backend_wait_ns: "time the backend was ready to run and waited for a CPU, nanoseconds",
+    backend_voluntary_switches: "voluntary context switches of the backend",
+    backend_involuntary_switches: "involuntary context switches of the backend",
+    client_cpu_ns: "CPU time of the client's threads, nanoseconds",
+    wal_bytes: "WAL written by all processes of the server, bytes",
+    buffers_hit: "buffers found in shared memory, warm-up included",
+    buffers_read: "buffers read from the operating system, warm-up included",
+    checkpoints: "checkpoints of the server that began in the slice",
+    autovacuums: "automatic vacuums and analyzes of the database's tables in the slice",
+    instructions: "instructions of the server's backend in user space",
+];
+
+const OPTIONAL_REALS: &[Field<Option<f64>>] = fields![
+    published_rate: "imports only: the rate as printed; every other number of such a row is zero or absent",
+];
 
 /// The slices as a frame, one row each, in their order.
 pub fn to_frame(slices: &[SliceRecord]) -> Result<DataFrame, ColumnsError> {

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use crate::site::view::{Page, Site};
-use crate::site::{SiteError, download_path, format};
+use crate::site::view::{Link, Page, Site};
+use crate::site::{Schema, SiteError, download_path, format};
 
 #[derive(Serialize)]
-struct View {
+struct View<'a> {
     files: Vec<FileView>,
+    schemas: &'a [Schema],
 }
 
 #[derive(Serialize)]
@@ -19,7 +20,7 @@ struct FileView {
     size: String,
 }
 
-/// `downloads.html`.
+/// `downloads.html` and `schema.html`.
 pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
     let file = |download: &crate::site::Download| FileView {
         href: download_path(&download.file_name),
@@ -28,9 +29,12 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         description: download.description.clone(),
         size: format::bytes(download.bytes.len()),
     };
-    let view = View { files: site.downloads.iter().map(file).collect() };
+    let view = View { files: site.downloads.iter().map(file).collect(), schemas: site.schemas };
     let title = "Downloads".to_owned();
     let description = "The data behind these pages as files.".to_owned();
-    let page = Page::new("downloads.html", "downloads.html", title, description, &view)?;
-    Ok(vec![page])
+    let files = Page::new("downloads.html", "downloads.html", title, description, &view)?;
+    let (title, description) = ("Columns".to_owned(), "The columns of the files, with units and meaning.".to_owned());
+    let mut schema = Page::new("schema.html", "schema.html", title, description, &view)?;
+    schema.crumbs = vec![Link::new("downloads.html", "Downloads")];
+    Ok(vec![files, schema])
 }
