@@ -7,7 +7,7 @@ pub mod columns;
 mod files;
 mod import;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,10 @@ const MARKER: &str = "regtrack-results.json";
 
 /// Entries of a sweep's directory that regtrack makes. A sweep's directory is removed only when it
 /// holds nothing else.
-const SWEEP_ENTRIES: [&str; 4] = ["manifest.json", SUITE, "slices", "logs"];
+const SWEEP_ENTRIES: [&str; 5] = ["manifest.json", SUITE, "slices", PACK, "logs"];
+
+/// The slices of a sweep that is over, in one file.
+const PACK: &str = "slices.parquet";
 
 /// The suite's definition beside the slices.
 const SUITE: &str = "suite.toml";
@@ -307,17 +310,64 @@ impl Store {
     /// time.
     pub fn slices(&self, sweep: &str) -> Result<Vec<SliceRecord>, StoreError> {
         let mut slices = Vec::new();
-        let dir = self.sweep_dir(sweep)?.join("slices");
-        for launch in files::entries(&dir).map_err(io_error("list", &dir))? {
-            for path in files::entries(&launch).map_err(io_error("list", &launch))? {
-                let bytes = fs::read(&path).map_err(io_error("read", &path))?;
-                let read = columns::from_parquet(&bytes).map_err(|source| StoreError::Slices { path, source })?;
-                slices.extend(read);
-            }
+        for path in self.slice_files(sweep)? {
+            slices.extend(read_slices(&path)?);
         }
         // Stable: rows of an imported table share one time and keep the table's order.
         slices.sort_by_key(|slice| (slice.block, slice.started_at));
         Ok(latest(slices))
+    }
+
+    /// Files with slices of a sweep, the packed one first.
+    fn slice_files(&self, sweep: &str) -> Result<Vec<PathBuf>, StoreError> {
+        let sweep = self.sweep_dir(sweep)?;
+        let mut paths = Vec::new();
+        let pack = sweep.join(PACK);
+        if pack.exists() {
+            paths.push(pack);
+        }
+        let dir = sweep.join("slices");
+        for launch in files::entries(&dir).map_err(io_error("list", &dir))? {
+            paths.extend(files::entries(&launch).map_err(io_error("list", &launch))?);
+        }
+        Ok(paths)
+    }
+
+    /// Brings all slices of a sweep together in one file, superseded ones included: a history of years would
+    /// otherwise be a million files. Slices may be added afterwards, and packed again.
+    pub fn pack(&self, sweep: &str) -> Result<(), StoreError> {
+        let files = self.slice_files(sweep)?;
+        let pack = self.sweep_dir(sweep)?.join(PACK);
+        let loose: Vec<&PathBuf> = files.iter().filter(|path| **path != pack).collect();
+        if loose.is_empty() {
+            return Ok(());
+        }
+        let mut slices = Vec::new();
+        for path in &files {
+            slices.extend(read_slices(path)?);
+        }
+        // A process that was killed here leaves slices twice, and the next call drops the repetitions.
+        slices.sort_by_key(|slice| (slice.block, slice.started_at));
+        let mut seen = HashSet::new();
+        slices.retain(|slice| {
+            let SliceRecord { block, target, launch, server_start, microbenchmark, started_at, .. } = slice;
+            let key = (*block, target.0.clone(), launch.clone(), *server_start, microbenchmark.clone(), *started_at);
+            seen.insert(key)
+        });
+        self.write_pack(sweep, &slices)?;
+        for path in loose {
+            fs::remove_file(path).map_err(io_error("remove", path))?;
+            // Gone with its last slice; a directory that holds anything else stays.
+            let _ = path.parent().map(fs::remove_dir);
+        }
+        Ok(())
+    }
+
+    /// Writes the one file of a sweep whose slices are all at hand.
+    pub fn write_pack(&self, sweep: &str, slices: &[SliceRecord]) -> Result<(), StoreError> {
+        let dir = self.sweep_dir(sweep)?;
+        files::create_directory(&dir).map_err(io_error("create", &dir))?;
+        write_slices(&dir.join(PACK), slices)
     }
 
     /// Removes a sweep from the results, and nothing that regtrack did not make.
@@ -419,6 +469,11 @@ fn latest(slices: Vec<SliceRecord>) -> Vec<SliceRecord> {
         kept[index] = true;
     }
     slices.into_iter().zip(kept).filter_map(|(slice, kept)| kept.then_some(slice)).collect()
+}
+
+fn read_slices(path: &Path) -> Result<Vec<SliceRecord>, StoreError> {
+    let bytes = fs::read(path).map_err(io_error("read", path))?;
+    columns::from_parquet(&bytes).map_err(|source| StoreError::Slices { path: path.to_owned(), source })
 }
 
 fn write_slices(path: &Path, slices: &[SliceRecord]) -> Result<(), StoreError> {
@@ -581,6 +636,32 @@ mod tests {
         let file = store.dir().join("all.parquet");
         store.export_parquet("s", &file).unwrap();
         assert_eq!(queries(&columns::from_parquet(&fs::read(&file).unwrap()).unwrap()), [Some(6), Some(7)]);
+    }
+
+    #[test]
+    fn packed_slices_are_the_same_slices_and_more_can_be_added() {
+        let (_dir, store) = temporary_store();
+        for (launch, second, queries) in [("b1-a-1", 10, None), ("b1-a-2", 12, Some(5)), ("b1-a-3", 13, None)] {
+            store.append("s", &slice(launch, second, queries)).unwrap();
+        }
+        let loose = store.slices("s").unwrap();
+        let files = || store.slice_files("s").unwrap().len();
+        assert_eq!(files(), 3);
+        store.pack("s").unwrap();
+        store.pack("s").unwrap();
+        assert_eq!((store.slices("s").unwrap(), files()), (loose, 1));
+        assert!(!store.dir().join("sweeps/s/slices/b1-a-1").exists());
+
+        // What a kill between writing and removing leaves.
+        store.append("s", &slice("b1-a-2", 12, Some(5))).unwrap();
+        store.append("s", &slice("b1-a-4", 14, Some(6))).unwrap();
+        store.pack("s").unwrap();
+        assert_eq!((queries(&store.slices("s").unwrap()), files()), (vec![Some(6)], 1));
+        let packed = read_slices(&store.dir().join("sweeps/s").join(PACK)).unwrap();
+        assert_eq!(packed.len(), 4, "superseded ones stay, repetitions do not");
+        store.write_manifest(&manifest("s", 1)).unwrap();
+        store.remove_sweep("s").unwrap();
+        assert!(!store.dir().join("sweeps/s").exists());
     }
 
     #[test]
