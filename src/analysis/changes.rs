@@ -23,7 +23,7 @@ const MOST_CORRELATION: f64 = 0.7;
 
 /// The price of a change point by length of the series, as the root of what it has to save, in units of the noise.
 const PRICES: [(usize, f64); 8] =
-    [(8, 9.0), (12, 7.0), (18, 6.0), (26, 5.5), (36, 5.2), (52, 5.0), (120, 5.0), (260, 5.0)];
+    [(8, 6.6), (12, 6.2), (18, 5.8), (26, 5.45), (36, 5.2), (52, 5.05), (120, 5.1), (260, 5.4)];
 
 /// A change of the level.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -89,7 +89,7 @@ pub fn series_key(protocol: &Protocol, host: Option<&HostFingerprint>, base: &Ta
         ("data checksums", if protocol.data_checksums { "on" } else { "off" }.to_owned()),
         ("transport", protocol.transport.clone()),
         ("protocol", rest),
-        ("base", base.to_string()),
+        (SeriesKey::BASE, base.to_string()),
     ];
     SeriesKey(facts.map(|(name, value)| (name.to_owned(), value)).into())
 }

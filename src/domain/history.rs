@@ -99,6 +99,18 @@ impl From<Week> for String {
 pub struct SeriesKey(pub Vec<(String, String)>);
 
 impl SeriesKey {
+    /// The name of the fact that says which target the ratios are relative to.
+    pub const BASE: &str = "base";
+
+    /// Whether the two differ in nothing but the base.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        let facts = |key: &Self| -> Vec<(String, String)> {
+            key.0.iter().filter(|(name, _)| name != Self::BASE).cloned().collect()
+        };
+        facts(self) == facts(other)
+    }
+
     /// Why sweeps with this key are kept apart from those with the other: `rows: 20000 instead of 500000`. `None` when
     /// they are equal.
     #[must_use]
