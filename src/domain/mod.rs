@@ -5,6 +5,7 @@ mod build;
 mod endpoint;
 mod finding;
 mod fixup;
+mod history;
 mod parity;
 mod range;
 mod release;
@@ -21,6 +22,10 @@ pub use build::{Build, BuildFingerprint, Provenance, Source};
 pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
 pub use fixup::{Edit, Fixup, TreeKind};
+pub use history::{
+    Answer, CellNews, ChangePoint, Correction, History, HistoryWeek, Line, News, ParseWeekError, Series, SeriesKey,
+    SlowDrift, Track, TrackPoint, Week, WeekCell, WeekSummary, WeekTarget,
+};
 pub use parity::{ClientRun, CountedRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};

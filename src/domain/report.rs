@@ -1,6 +1,6 @@
 //! What is shown: cells, ratios and summaries. `analysis` computes these, `site` and `cli` draw them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Group, Microbenchmark, RateUnit, SweepManifest, TargetId};
 
@@ -257,7 +257,7 @@ mod tests {
 }
 
 /// The three-way answer, and the honest fourth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The interval lies above the threshold.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Outcome, SliceRecord, SweepManifest};
+use crate::domain::{Outcome, SliceRecord, SweepManifest, WeekSummary};
 
 pub use columns::ColumnsError;
 pub use import::{ImportError, Problem, RowKind, Tables, import, read_tables};
@@ -26,13 +26,16 @@ const MARKER: &str = "regtrack-results.json";
 
 /// Entries of a sweep's directory that regtrack makes. A sweep's directory is removed only when it
 /// holds nothing else.
-const SWEEP_ENTRIES: [&str; 5] = ["manifest.json", SUITE, "slices", PACK, "logs"];
+const SWEEP_ENTRIES: [&str; 6] = ["manifest.json", SUITE, TOLD, "slices", PACK, "logs"];
 
 /// The slices of a sweep that is over, in one file.
 const PACK: &str = "slices.parquet";
 
 /// The suite's definition beside the slices.
 const SUITE: &str = "suite.toml";
+
+/// What a weekly report said of a sweep.
+const TOLD: &str = "told.json";
 
 /// Why a results directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +156,13 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Store
 #[derive(Serialize, Deserialize)]
 struct Marker {
     format: u32,
+}
+
+/// Content of the file about what was told.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    format: u32,
+    summary: WeekSummary,
 }
 
 /// A results directory.
@@ -405,6 +415,19 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io_error("read", &path)(error)),
         }
+    }
+
+    /// Keeps what a weekly report says of a sweep, so that the next one knows what it corrects.
+    pub fn write_told(&self, summary: &WeekSummary) -> Result<(), StoreError> {
+        self.existing(&summary.sweep)?;
+        let path = self.sweep_dir(&summary.sweep)?.join(TOLD);
+        write_json(&path, &Told { format: FORMAT, summary: summary.clone() })
+    }
+
+    /// What the last weekly report said of a sweep; `None` before the first.
+    pub fn told(&self, sweep: &str) -> Result<Option<WeekSummary>, StoreError> {
+        let told: Option<Told> = read_json(&self.sweep_dir(sweep)?.join(TOLD))?;
+        Ok(told.map(|told| told.summary))
     }
 
     /// The file for the server's log of a launch; its directory is made.

@@ -11,6 +11,7 @@ mod plan;
 mod prepare;
 pub mod profile;
 mod run;
+pub mod weekly;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ use crate::analysis::AnalysisError;
 use crate::build::{BuildError, Builder, Choice, Progress};
 use crate::catalog::CatalogError;
 use crate::domain::{
-    Build, Finding, HostFingerprint, Origin, Outcome, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
+    Build, Finding, HostFingerprint, Origin, Outcome, Protocol, RateUnit, SliceRecord, SweepManifest, Target, TargetId,
 };
 use crate::measure::MeasureError;
 use crate::store::{Store, StoreError};
@@ -303,7 +304,7 @@ fn base(prepared: &Prepared, targets: &[Target]) -> Result<TargetId, SweepError>
 }
 
 /// Name and manifest of the newest sweep with this protocol on this machine, or the name for a new
-/// one.
+/// one. A sweep that was given a name is looked for under that only.
 fn locate(
     store: &Store,
     prepared: &Prepared,
@@ -313,7 +314,8 @@ fn locate(
     let protocol = &prepared.protocol;
     let json = serde_json::to_string(protocol).unwrap_or_else(|error| unreachable!("a protocol is JSON: {error}"));
     let hash = format!("{:x}", Sha256::digest(json));
-    let stem = format!("{}-{}-{}", protocol.suite, prepared.profile, &hash[..8]);
+    let ordinary = || format!("{}-{}-{}", protocol.suite, prepared.profile, &hash[..8]);
+    let stem = prepared.name.clone().unwrap_or_else(ordinary);
     let mut newest = None;
     for number in 1.. {
         let id = if number == 1 { stem.clone() } else { format!("{stem}-{number}") };
@@ -321,13 +323,21 @@ fn locate(
             None => {
                 return Ok(newest.filter(|_| !fresh).map_or((id, None), |(id, manifest)| (id, Some(manifest))));
             }
-            Some(manifest) if manifest.host.as_ref().is_some_and(|other| same_machine(other, host)) => {
+            Some(manifest)
+                if manifest.host.as_ref().is_some_and(|other| same_machine(other, host))
+                    && (prepared.name.is_none() || has_protocol(&manifest, protocol)) =>
+            {
                 newest = Some((id, manifest));
             }
             Some(_) => {}
         }
     }
     unreachable!("the numbers do not end")
+}
+
+/// Whether a sweep was measured with these numbers. Its name does not say so if it was given.
+fn has_protocol(manifest: &SweepManifest, protocol: &Protocol) -> bool {
+    matches!(&manifest.origin, Origin::Measured { protocol: other, .. } if **other == *protocol)
 }
 
 /// Whether results of both may stand beside each other. Names and kernels change on one machine.

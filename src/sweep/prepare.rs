@@ -156,6 +156,8 @@ pub struct Prepared {
     pub blind: bool,
     /// The profile's name.
     pub profile: &'static str,
+    /// Name of the sweep, where it is not to follow from the numbers.
+    pub name: Option<String>,
     /// Memory for which the configuration is rendered, in MiB.
     pub memory_mib: u64,
 }
@@ -232,11 +234,21 @@ pub fn prepare(request: &SweepRequest, catalogue: &Catalogue, memory_mib: u64) -
         stopping,
         blind: request.blind.unwrap_or(profile.blind),
         profile: profile.name,
+        name: None,
         memory_mib,
     })
 }
 
 impl Prepared {
+    /// Leaves out all servers but the base and those at these indices.
+    pub fn keep(&mut self, indices: &[usize]) {
+        let base = self.base;
+        let stays = |index: usize| index == base || indices.contains(&index);
+        self.base = (0..base).filter(|index| stays(*index)).count();
+        let mut index = 0..;
+        self.wanted.retain(|_| index.next().is_some_and(stays));
+    }
+
     /// What initdb decides, the same for every release.
     #[must_use]
     pub fn init_options(&self) -> InitOptions {

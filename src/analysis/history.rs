@@ -1,0 +1,347 @@
+//! Sweeps over weeks: which can be compared, what is new in each week, where a ratio changed and what drifted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sha2::{Digest, Sha256};
+
+use super::THRESHOLD;
+use super::changes::{self, SEGMENT};
+use super::slow_drift;
+use crate::domain::{
+    Answer, Cell, CellNews, ChangePoint, Correction, History, HistoryWeek, HostFingerprint, Line, Major, News, Origin,
+    Protocol, Report, Series, SeriesKey, TargetId, Track, TrackPoint, Week, WeekCell, WeekSummary, WeekTarget,
+};
+
+/// A change of a ratio that is smaller than this, as a share, is none that anyone was told.
+const TOLD: f64 = 0.005;
+
+/// What a report says, for the history. `None` for imported tables: nobody knows when and how those were measured.
+#[must_use]
+pub fn week_summary(report: &Report) -> Option<WeekSummary> {
+    let manifest = &report.manifest;
+    let Origin::Measured { protocol, .. } = &manifest.origin else { return None };
+    let base = manifest.targets.get(report.base)?;
+    let target = |target: &crate::domain::Target| WeekTarget {
+        id: target.id.clone(),
+        label: target.label.clone(),
+        version: target.version,
+    };
+    let rows = report.rows.iter().zip(0..);
+    let cells = rows.flat_map(|(row, microbenchmark)| {
+        let cell = move |(cell, target): (&Cell, u16)| {
+            summarised(cell).map(|(answer, rate)| WeekCell { microbenchmark, target, answer, rate })
+        };
+        row.cells.iter().zip(0..).filter_map(cell)
+    });
+    Some(WeekSummary {
+        week: Week::of_sweep(&manifest.id, manifest.created_at),
+        sweep: manifest.id.clone(),
+        updated_at: manifest.updated_at,
+        regtrack: manifest.regtrack.clone(),
+        kernel: manifest.host.as_ref().map(|host| host.kernel.clone()).unwrap_or_default(),
+        series: series_key(protocol, manifest.host.as_ref(), &base.id),
+        base: report.base,
+        targets: manifest.targets.iter().map(target).collect(),
+        microbenchmarks: report.rows.iter().map(|row| row.name.clone()).collect(),
+        cells: cells.collect(),
+        corrections: Vec::new(),
+    })
+}
+
+/// `None` for a cell of which nothing is known.
+fn summarised(cell: &Cell) -> Option<(Option<Answer>, Option<f64>)> {
+    // What decides nothing in its sweep decides nothing here.
+    let relative = cell.relative.filter(|relative| cell.noisy.is_none() && relative.ratio > 0.0);
+    let answer = relative.map(|relative| Answer {
+        ratio: relative.ratio,
+        interval: relative.interval,
+        verdict: relative.verdict,
+        confirmed: relative.certainty.confirmed,
+    });
+    let is_known = answer.is_some() || cell.rate.is_some() || cell.failure.is_some() || cell.noisy.is_some();
+    is_known.then_some((answer, cell.rate))
+}
+
+/// What sweeps have to share for their ratios to stand in one line.
+#[must_use]
+pub fn series_key(protocol: &Protocol, host: Option<&HostFingerprint>, base: &TargetId) -> SeriesKey {
+    let machine = host.map_or_else(|| "unknown".to_owned(), |host| format!("{} × {}", host.cpu, host.cpus));
+    let microbenchmarks =
+        format!("{} ({})", protocol.microbenchmarks.len(), short_hash(&protocol.microbenchmarks.join("\n")));
+    // What has no line of its own below.
+    let rest = format!(
+        "warm-up {} and {} s, scan once {}, rest {} s, turns {} s, placement {:?}",
+        protocol.slice_warmup_seconds,
+        protocol.load_warmup_seconds,
+        protocol.scan_once,
+        protocol.postwrite_rest_seconds,
+        protocol.stretch_seconds,
+        protocol.placement
+    );
+    let short = |hash: &str| hash.get(..8).unwrap_or(hash).to_owned();
+    let facts = [
+        ("machine", machine),
+        ("suite", format!("{} {}", protocol.suite, short(&protocol.suite_hash))),
+        ("microbenchmarks", microbenchmarks),
+        ("rows", protocol.rows.to_string()),
+        ("seconds", format!("{} read, {} write", protocol.read_seconds, protocol.write_seconds)),
+        ("configuration", format!("{} {}", protocol.config, short(&protocol.config_hash))),
+        ("data checksums", if protocol.data_checksums { "on" } else { "off" }.to_owned()),
+        ("transport", protocol.transport.clone()),
+        ("protocol", rest),
+        (SeriesKey::BASE, base.to_string()),
+    ];
+    SeriesKey(facts.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+fn short_hash(text: &str) -> String {
+    format!("{:x}", Sha256::digest(text))[..8].to_owned()
+}
+
+/// A summary with the corrections that its predecessor had, and those that it makes itself. `told` is what was told of
+/// the same sweep before.
+#[must_use]
+pub fn corrected(mut summary: WeekSummary, told: &WeekSummary) -> WeekSummary {
+    let answers = |summary: &WeekSummary| -> BTreeMap<(String, TargetId), Option<Answer>> {
+        summary.cells.iter().map(|cell| (names(summary, cell), cell.answer)).collect()
+    };
+    let (was, is) = (answers(told), answers(&summary));
+    summary.corrections.clone_from(&told.corrections);
+    for ((microbenchmark, target), was) in was {
+        let is = is.get(&(microbenchmark.clone(), target.clone())).copied().flatten();
+        if differs(was, is) {
+            summary.corrections.push(Correction { at: summary.updated_at, microbenchmark, target, was, is });
+        }
+    }
+    summary
+}
+
+fn names(summary: &WeekSummary, cell: &WeekCell) -> (String, TargetId) {
+    let microbenchmark = summary.microbenchmarks[usize::from(cell.microbenchmark)].clone();
+    (microbenchmark, summary.targets[usize::from(cell.target)].id.clone())
+}
+
+/// Whether whoever was told the one has to be told the other.
+fn differs(was: Option<Answer>, is: Option<Answer>) -> bool {
+    match (was, is) {
+        // A gap that was filled takes nothing back.
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(was), Some(is)) => was.change() != is.change() || (was.ratio - is.ratio).abs() >= TOLD * was.ratio,
+    }
+}
+
+/// All sweeps of a results directory, those together that can be compared. Summaries may come in any order.
+#[must_use]
+pub fn history(summaries: &[WeekSummary]) -> History {
+    let mut by_key: HashMap<&SeriesKey, Vec<&WeekSummary>> = HashMap::new();
+    for summary in summaries {
+        by_key.entry(&summary.series).or_default().push(summary);
+    }
+    let mut groups: Vec<Vec<&WeekSummary>> = by_key.into_values().collect();
+    for group in &mut groups {
+        group.sort_by_key(|summary| (summary.week, summary.updated_at, &summary.sweep));
+    }
+    // The newest week is last in its group; of two groups with the same week the one that was worked on last counts.
+    groups.sort_by_key(|group| group.last().map(|last| (last.week, last.updated_at, &last.sweep)));
+    groups.reverse();
+    let first = groups.first().and_then(|group| group.first()).map(|summary| summary.series.clone());
+    let apart = |key: &SeriesKey| first.as_ref().and_then(|first| key.difference(first));
+    History { series: groups.iter().map(|group| series(group, apart(&group[0].series))).collect() }
+}
+
+/// One series, from its summaries in the order of time; there is at least one.
+fn series(group: &[&WeekSummary], apart: Option<String>) -> Series {
+    let weeks = merged(group);
+    let microbenchmarks = microbenchmarks(&weeks);
+    let lines = lines(&weeks);
+    let mut tracks = tracks(&weeks, &microbenchmarks, &lines);
+    for track in &mut tracks {
+        track.changes = change_points(&track.points);
+    }
+    slow_drift::fill(&mut tracks, &lines, weeks.len());
+    let news = news(&weeks, &tracks);
+    let weeks = weeks.into_iter().zip(news).map(|(week, news)| week_of(week, news)).collect();
+    Series { key: group[0].series.clone(), apart, weeks, microbenchmarks, lines, tracks }
+}
+
+fn week_of(week: WeekSummary, news: News) -> HistoryWeek {
+    let cells = week.cells.iter().filter(|cell| cell.answer.is_some()).count();
+    HistoryWeek {
+        week: week.week,
+        cells,
+        gaps: week.cells.len() - cells,
+        sweep: week.sweep,
+        updated_at: week.updated_at,
+        regtrack: week.regtrack,
+        kernel: week.kernel,
+        targets: week.targets,
+        news,
+    }
+}
+
+/// One summary per week: of a cell that several sweeps of the week measured, the last counts.
+fn merged(group: &[&WeekSummary]) -> Vec<WeekSummary> {
+    let mut weeks: Vec<WeekSummary> = Vec::new();
+    for &summary in group {
+        match weeks.last_mut().filter(|last| last.week == summary.week) {
+            None => weeks.push(summary.clone()),
+            Some(earlier) => *earlier = later(earlier, summary),
+        }
+    }
+    weeks
+}
+
+/// What `newer` says, and of `older` what it does not.
+fn later(older: &WeekSummary, newer: &WeekSummary) -> WeekSummary {
+    let mut merged = newer.clone();
+    let known: BTreeSet<(String, TargetId)> = newer.cells.iter().map(|cell| names(newer, cell)).collect();
+    for cell in &older.cells {
+        let (microbenchmark, id) = names(older, cell);
+        if known.contains(&(microbenchmark.clone(), id.clone())) {
+            continue;
+        }
+        let row =
+            position_or_push(&mut merged.microbenchmarks, |name| *name == microbenchmark, || microbenchmark.clone());
+        let old = &older.targets[usize::from(cell.target)];
+        let target = position_or_push(&mut merged.targets, |target| target.id == id, || old.clone());
+        if let (Ok(microbenchmark), Ok(target)) = (u16::try_from(row), u16::try_from(target)) {
+            merged.cells.push(WeekCell { microbenchmark, target, ..*cell });
+        }
+    }
+    merged.corrections.splice(0..0, older.corrections.iter().cloned());
+    merged
+}
+
+fn position_or_push<T>(items: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
+    items.iter().position(is).unwrap_or_else(|| {
+        items.push(new());
+        items.len() - 1
+    })
+}
+
+/// All names, those of the newest week first.
+fn microbenchmarks(weeks: &[WeekSummary]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for name in weeks.iter().rev().flat_map(|week| &week.microbenchmarks) {
+        if seen.insert(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// Every target that was ever measured, oldest release first, then the majors that had more than one.
+fn lines(weeks: &[WeekSummary]) -> Vec<Line> {
+    let mut targets: Vec<&WeekTarget> = Vec::new();
+    let mut seen: BTreeSet<&TargetId> = BTreeSet::new();
+    // The newest label counts.
+    for target in weeks.iter().rev().flat_map(|week| &week.targets) {
+        if seen.insert(&target.id) {
+            targets.push(target);
+        }
+    }
+    targets.sort_by(|a, b| (a.version, &a.id).cmp(&(b.version, &b.id)));
+    let mut majors: BTreeMap<Major, usize> = BTreeMap::new();
+    for target in &targets {
+        *majors.entry(target.version.major).or_default() += 1;
+    }
+    let majors = majors.into_iter().filter(|(_, targets)| *targets > 1).map(|(major, _)| Line::Major(major));
+    targets.into_iter().cloned().map(Line::Target).chain(majors).collect()
+}
+
+fn tracks(weeks: &[WeekSummary], microbenchmarks: &[String], lines: &[Line]) -> Vec<Track> {
+    let rows: HashMap<&str, usize> = microbenchmarks.iter().zip(0..).map(|(name, row)| (name.as_str(), row)).collect();
+    let mut points = vec![Vec::new(); lines.len() * microbenchmarks.len()];
+    for (index, week) in weeks.iter().enumerate() {
+        let of_target: Vec<Vec<usize>> = week.targets.iter().map(|target| lines_of(week, target, lines)).collect();
+        for cell in &week.cells {
+            let Some(answer) = cell.answer else { continue };
+            let row = rows[week.microbenchmarks[usize::from(cell.microbenchmark)].as_str()];
+            let target = usize::from(cell.target);
+            for line in &of_target[target] {
+                points[line * microbenchmarks.len() + row].push(TrackPoint { week: index, target, answer });
+            }
+        }
+    }
+    let track = |(index, points): (usize, Vec<TrackPoint>)| Track {
+        microbenchmark: index % microbenchmarks.len(),
+        line: index / microbenchmarks.len(),
+        points,
+        changes: Vec::new(),
+        drift: None,
+    };
+    points.into_iter().enumerate().filter(|(_, points)| !points.is_empty()).map(track).collect()
+}
+
+/// The lines on which a target of a week lies: its own, and its major's if none of the week is newer.
+fn lines_of(week: &WeekSummary, target: &WeekTarget, lines: &[Line]) -> Vec<usize> {
+    let is_newest = || {
+        let of_major = week.targets.iter().filter(|other| other.version.major == target.version.major);
+        of_major.max_by_key(|other| (other.version, &other.id)) == Some(target)
+    };
+    let is_of = |line: &Line| match line {
+        Line::Target(other) => other.id == target.id,
+        Line::Major(major) => *major == target.version.major && is_newest(),
+    };
+    lines.iter().enumerate().filter(|(_, line)| is_of(line)).map(|(index, _)| index).collect()
+}
+
+/// The steps of a track that are sure and large enough to matter, with the point that first showed each.
+fn change_points(points: &[TrackPoint]) -> Vec<ChangePoint> {
+    let logs: Vec<f64> = points.iter().map(|point| point.answer.ratio.ln()).collect();
+    let matters = |change: &changes::Change| (change.after - change.before).abs() >= THRESHOLD.ln_1p();
+    let found = changes::changes(&logs).into_iter().filter(matters);
+    found
+        .map(|change| ChangePoint {
+            at: change.at,
+            found: first_shown(&logs, change.at),
+            before: change.before.exp(),
+            after: change.after.exp(),
+        })
+        .collect()
+}
+
+/// The last point of the shortest beginning of a series that shows the change at `at`, or one right beside it.
+fn first_shown(logs: &[f64], at: usize) -> usize {
+    let shows = |length: &usize| changes::changes(&logs[..*length]).iter().any(|one| one.at.abs_diff(at) < SEGMENT);
+    (at + SEGMENT..logs.len()).find(shows).unwrap_or(logs.len()) - 1
+}
+
+/// What is new in each week.
+fn news(weeks: &[WeekSummary], tracks: &[Track]) -> Vec<News> {
+    let mut last: HashMap<(String, TargetId), (Week, Answer)> = HashMap::new();
+    let mut seen: BTreeSet<TargetId> = BTreeSet::new();
+    let mut all: Vec<News> = weeks.iter().map(|week| news_of(week, &mut last, &mut seen)).collect();
+    for (index, track) in tracks.iter().enumerate() {
+        for (number, change) in track.changes.iter().enumerate() {
+            all[track.points[change.found].week].changes.push((index, number));
+        }
+    }
+    all
+}
+
+/// What a week has that those before it, of which `last` and `seen` know, did not have.
+fn news_of(
+    week: &WeekSummary,
+    last: &mut HashMap<(String, TargetId), (Week, Answer)>,
+    seen: &mut BTreeSet<TargetId>,
+) -> News {
+    let mut news = News { corrections: week.corrections.clone(), ..News::default() };
+    news.targets.extend(week.targets.iter().filter(|target| seen.insert(target.id.clone())).cloned());
+    for cell in &week.cells {
+        let Some(is) = cell.answer else { continue };
+        let (microbenchmark, id) = names(week, cell);
+        let was = last.insert((microbenchmark.clone(), id), (week.week, is));
+        let before = was.and_then(|(_, was)| was.change());
+        let target = week.targets[usize::from(cell.target)].clone();
+        let told = CellNews { microbenchmark, target, is, was };
+        match (before, is.change()) {
+            (before, now) if before == now => {}
+            (_, Some(_)) => news.confirmed.push(told),
+            (_, None) => news.withdrawn.push(told),
+        }
+    }
+    news
+}
