@@ -6,6 +6,7 @@
 pub mod columns;
 mod files;
 mod import;
+mod summaries;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
