@@ -6,6 +6,7 @@ mod endpoint;
 mod finding;
 mod fixup;
 mod parity;
+mod plan;
 mod range;
 mod release;
 mod report;
@@ -21,6 +22,7 @@ pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
 pub use fixup::{Edit, Fixup, TreeKind};
 pub use parity::{ClientRun, CountedRun, ParityRecord, ParityRound, Placement};
+pub use plan::{PlanCondition, PlanNode, StatementPlan};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{
