@@ -327,6 +327,7 @@ fn prove(
         suite: Arc::clone(&prepared.suite),
         protocol: prepared.protocol.clone(),
         seed: 1,
+        plans: false,
     };
     let begin = Instant::now();
     let proof = builder.prove(build, &stamp, say, |directory, log| measure::prove(bench, &spec(directory, log)))?;

@@ -61,6 +61,7 @@ fn calibrate(
             ..prepared.protocol.clone()
         },
         seed: 0,
+        plans: false,
     };
     let noises = bench.calibrate(&spec).map_err(|error| Failure::of_sweep(error.into()))?;
     let words = |noise: &PlacementNoise| {

@@ -7,6 +7,7 @@ mod finding;
 mod fixup;
 mod history;
 mod parity;
+mod plan;
 mod range;
 mod release;
 mod report;
@@ -27,6 +28,7 @@ pub use history::{
     SlowDrift, Track, TrackPoint, Week, WeekCell, WeekSummary, WeekTarget,
 };
 pub use parity::{ClientRun, CountedRun, ParityRecord, ParityRound, Placement};
+pub use plan::{PlanCondition, PlanNode, StatementPlan};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::TargetId;
+use super::{StatementPlan, TargetId};
 
 /// One slice as it is stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,6 +123,8 @@ pub struct Measurement {
     pub autovacuums: Option<u64>,
     /// What from outside disturbed the slice, in words; empty when nothing was noticed.
     pub noise: Vec<String>,
+    /// Plans of its statements at its end; empty where nobody asked or the server gave none.
+    pub plans: Vec<StatementPlan>,
     /// Rate as printed in an imported table, in the row's unit. Set for imports only, where nothing
     /// else is known: every other field is zero, empty or absent.
     pub published_rate: Option<f64>,

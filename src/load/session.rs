@@ -230,6 +230,25 @@ impl Session {
         self.client.simple(|text| text.extend_from_slice(sql.as_bytes())).map(drop)
     }
 
+    /// What EXPLAIN says about each statement, as JSON and in the statements' order. It plans with values as the events
+    /// draw them and executes nothing: of a prepared statement it shows the plan that its next execution would get.
+    /// Changes no count, and is for after the last event.
+    pub fn explain(&mut self) -> Result<Vec<String>, WireError> {
+        let Self { client, statements, values, random, .. } = self;
+        let explain = |(number, statement): (usize, &Ready)| {
+            let mut sql = b"EXPLAIN (FORMAT JSON) ".to_vec();
+            match statement {
+                Ready::Prepared { draws, .. } => {
+                    let pieces = execute_pieces(&statement_name(number), draws.len());
+                    splice(&pieces, draws, values, random, &mut sql);
+                }
+                Ready::Simple { pieces, draws, .. } => splice(pieces, draws, values, random, &mut sql),
+            }
+            client.first_column(&String::from_utf8_lossy(&sql)).map(|lines| lines.join("\n"))
+        };
+        statements.iter().enumerate().map(explain).collect()
+    }
+
     /// Process id of the server's backend.
     #[must_use]
     pub fn backend_pid(&self) -> u32 {
@@ -443,6 +462,17 @@ fn pieces(statement: &Statement) -> Vec<String> {
     pieces
 }
 
+/// What stands around the values of `EXECUTE name(…)`, as for [`splice`].
+fn execute_pieces(name: &str, params: usize) -> Vec<String> {
+    if params == 0 {
+        return vec![format!("EXECUTE {name}")];
+    }
+    let mut pieces = vec![", ".to_owned(); params + 1];
+    pieces[0] = format!("EXECUTE {name}(");
+    pieces[params] = ")".to_owned();
+    pieces
+}
+
 /// Numbers of the statements about a transaction; the others count from 0.
 const BEGIN: usize = 1000;
 const COMMIT: usize = 1001;
@@ -473,6 +503,19 @@ mod tests {
         assert!(sql.starts_with("INSERT INTO t (k, c) VALUES (1, '"), "{sql}");
         assert!(sql.ends_with("')"), "{sql}");
         assert_eq!(sql.len(), "INSERT INTO t (k, c) VALUES (1, '')".len() + 59);
+    }
+
+    #[test]
+    fn a_prepared_statement_is_executed_with_as_many_values_as_it_has_parameters() {
+        let spliced = |draws: &[Draw]| {
+            let mut values = Values { kept: [0; SLOTS], current: Vec::new() };
+            let mut sql = Vec::new();
+            splice(&execute_pieces("s", draws.len()), draws, &mut values, &mut Random::new(1), &mut sql);
+            String::from_utf8(sql).unwrap()
+        };
+        assert_eq!(spliced(&[]), "EXECUTE s");
+        assert_eq!(spliced(&[Draw::Constant(7)]), "EXECUTE s(7)");
+        assert_eq!(spliced(&[Draw::Constant(7), Draw::Offset { of: 0, plus: 2 }]), "EXECUTE s(7, 9)");
     }
 
     #[test]

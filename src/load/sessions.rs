@@ -80,6 +80,11 @@ impl Sessions {
         self.tallies.iter().map(|tally| tally.client_cpu_ns).sum()
     }
 
+    /// [`Session::explain`] on the first connection; the others run the same statements.
+    pub fn explain(&mut self) -> Result<Vec<String>, WireError> {
+        self.each.first_mut().map_or_else(|| Ok(Vec::new()), Session::explain)
+    }
+
     /// What all stretches counted.
     #[must_use]
     pub fn tally(&self) -> Tally {

@@ -297,6 +297,35 @@ impl WireClient {
         }
     }
 
+    /// Runs a statement outside of any measurement by the simple protocol. Returns the first column of its rows.
+    pub(super) fn first_column(&mut self, sql: &str) -> Result<Vec<String>, WireError> {
+        let mut message = BytesMut::new();
+        frontend::query(sql, &mut message).map_err(WireError::Encode)?;
+        self.request(&message)?;
+        self.steps.turn();
+        let rows = self.read_first_column();
+        self.steps.turn();
+        match (rows, self.error.take()) {
+            (Ok(_), Some(error)) => Err(WireError::Statement { sql: sql.to_owned(), error }),
+            (rows, _) => rows,
+        }
+    }
+
+    /// Reads up to and including ReadyForQuery. Apart from [`Self::read_messages`], which keeps no row.
+    fn read_first_column(&mut self) -> Result<Vec<String>, WireError> {
+        let mut rows = Vec::new();
+        loop {
+            let (kind, length) = self.header()?;
+            let body = self.body(length)?;
+            match kind {
+                b'D' => rows.extend(first_value(body)),
+                b'E' => self.error = Some(parse_error(body)),
+                b'Z' => return Ok(rows),
+                _ => {}
+            }
+        }
+    }
+
     fn finish(&mut self, sql: &str) -> Result<Reply, WireError> {
         let reply = self.read_reply()?;
         match self.error.take() {
@@ -486,6 +515,14 @@ fn be_length(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes()
 }
 
+/// The first value of a DataRow; `None` for NULL.
+fn first_value(row: &[u8]) -> Option<String> {
+    let (length, values) = row.get(2..)?.split_first_chunk::<4>()?;
+    // NULL has the length −1, which is longer than any row.
+    let value = values.get(..u32::from_be_bytes(*length) as usize)?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
 /// Rows in a command tag: `UPDATE 1`, `INSERT 0 1`, `DELETE 0`; 0 for `SELECT 5` and `BEGIN`.
 fn affected_rows(tag: &[u8]) -> u64 {
     let tag = tag.strip_suffix(&[0]).unwrap_or(tag);
@@ -524,6 +561,13 @@ mod tests {
         ] {
             assert_eq!(affected_rows(tag.as_bytes()), rows, "{tag:?}");
         }
+    }
+
+    #[test]
+    fn the_first_value_of_a_row_is_text_or_null() {
+        assert_eq!(first_value(b"\0\x02\0\0\0\x02ab\0\0\0\x01c").as_deref(), Some("ab"));
+        assert_eq!(first_value(b"\0\x01\xff\xff\xff\xff"), None);
+        assert_eq!(first_value(b"\0\0"), None);
     }
 
     #[test]

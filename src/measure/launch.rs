@@ -327,7 +327,8 @@ impl Launch for LiveLaunch<'_> {
         let version = self.spec.build.version;
         let running = self.running.as_mut().ok_or(MeasureError::NoServer { version })?;
         let (microbenchmark, slice) = running.slice.take().ok_or(MeasureError::NoSlice)?;
-        let measured = match slice.finish(&running.admin) {
+        let is_warmup = microbenchmark.step == self.spec.suite.warmup.step;
+        let measured = match slice.finish(&running.admin, self.spec.plans && !is_warmup) {
             Ok(measured) => measured,
             Err(error) => return Err(self.slice_failed(error)),
         };
@@ -336,7 +337,7 @@ impl Launch for LiveLaunch<'_> {
         if self.spec.protocol.takes_turns() && microbenchmark.writes() && !is_tidied {
             vacuum(&running.admin, version.major, &suite.dataset.table)?;
         }
-        if microbenchmark.step != suite.warmup.step {
+        if !is_warmup {
             self.mark_done(microbenchmark.name)?;
         }
         Ok(measured)

@@ -13,6 +13,7 @@ mod lock;
 mod noise;
 mod parity;
 mod placement;
+mod plans;
 mod probes;
 mod proof;
 mod slice;
@@ -65,6 +66,8 @@ pub struct LaunchSpec {
     pub protocol: Protocol,
     /// Seed of the random numbers of this launch's runs.
     pub seed: u64,
+    /// Whether the plans of the statements are read at the end of each slice.
+    pub plans: bool,
 }
 
 /// What is known about a launch once it is up.

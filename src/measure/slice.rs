@@ -9,8 +9,9 @@ use jiff::Timestamp;
 
 use super::Stretch;
 use super::noise::{Clocks, Foreign};
+use super::plans::shapes;
 use super::probes::{self, BackendCpu, Background, InstructionCounter, MachineCpu};
-use crate::domain::{Endpoint, Major, Measurement, Microbenchmark};
+use crate::domain::{Endpoint, Major, Measurement, Microbenchmark, StatementPlan};
 use crate::load::{Control, Sessions, Tally, Until, WireError};
 use crate::sql::{Connection, SqlError};
 
@@ -147,16 +148,30 @@ impl Slice {
         }
     }
 
-    /// Closes the connections, takes the last readings, and says when the measured stretch began.
-    pub(super) fn finish(self, admin: &Connection) -> Result<(Timestamp, Measurement), SliceError> {
+    /// The plans of the statements on a measuring connection as it is after the last event. A server that does not tell
+    /// them has none.
+    fn plans(&mut self) -> Vec<StatementPlan> {
+        let explained = self.sessions.explain();
+        explained.inspect_err(|error| tracing::debug!(%error, "no plans")).map_or_else(|_| Vec::new(), |it| shapes(&it))
+    }
+
+    /// Takes the last readings, closes the connections, and says when the measured stretch began. `with_plans` asks for
+    /// the plans in between: of all readings, only that of the buffers is after them, and it has the backend's own start
+    /// in it too, which touches many more.
+    pub(super) fn finish(
+        mut self,
+        admin: &Connection,
+        with_plans: bool,
+    ) -> Result<(Timestamp, Measurement), SliceError> {
         let wal = probes::wal_position(admin, self.major)?;
         let tally = self.sessions.tally();
+        let plans = if with_plans { self.plans() } else { Vec::new() };
         drop(self.sessions);
         wait_for_statistics(&self.backends, self.major);
         let buffers = probes::buffers(admin)?;
         let background = probes::background(admin)?;
 
-        let mut measurement = from_tally(&tally, self.warmup);
+        let mut measurement = Measurement { plans, ..from_tally(&tally, self.warmup) };
         measurement.backend_cpu_ns = self.backend.cpu_ns;
         measurement.backend_wait_ns = self.backend.wait_ns;
         measurement.backend_voluntary_switches = self.backend.voluntary_switches;

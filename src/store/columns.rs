@@ -11,7 +11,7 @@ use std::io::Cursor;
 use polars::prelude::*;
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Measurement, Outcome, SliceRecord, TargetId};
+use crate::domain::{Measurement, Outcome, SliceRecord, StatementPlan, TargetId};
 
 pub use documented::{NESTED, slices_table};
 pub use table::{table_to_csv, table_to_json, table_to_parquet};
@@ -26,6 +26,9 @@ const FAILED: &str = "failed";
 
 /// Between the sentences of the column `noise`.
 const NOISE_SEPARATOR: &str = "; ";
+
+/// Name of the column of plans.
+const PLANS: &str = "plans";
 
 /// A file that does not hold slices.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +59,9 @@ pub enum ColumnsError {
         /// The row, from 1.
         row: usize,
     },
+    /// Plans have no form in JSON.
+    #[error("the plans of its statements cannot be encoded")]
+    Plans(#[source] serde_json::Error),
     /// A later regtrack wrote it.
     #[error("its format is {found}, and this regtrack reads formats up to {FORMAT}")]
     Newer {
@@ -169,10 +175,19 @@ pub fn to_frame(slices: &[SliceRecord]) -> Result<DataFrame, ColumnsError> {
     let noise = |m: &Measurement| (!m.noise.is_empty()).then(|| m.noise.join(NOISE_SEPARATOR));
     let noises: Vec<Option<String>> = measurements.iter().map(|m| m.and_then(noise)).collect();
     columns.push(Column::new("noise".into(), noises));
+    columns.push(plans(&measurements)?);
     let histograms: Vec<Option<&[u8]>> =
         measurements.iter().map(|m| m.map(|m| m.latency_histogram.as_slice())).collect();
     columns.push(Column::new("latency_histogram".into(), histograms));
     DataFrame::new(slices.len(), columns).map_err(ColumnsError::Parquet)
+}
+
+/// JSON, which readers of Parquet take apart more easily than nested columns of unknown depth.
+fn plans(measurements: &[Option<&Measurement>]) -> Result<Column, ColumnsError> {
+    let json = |m: &Measurement| serde_json::to_string(&m.plans).map_err(ColumnsError::Plans);
+    let with_plans = |m: &Option<&Measurement>| m.filter(|m| !m.plans.is_empty()).map(json).transpose();
+    let texts = measurements.iter().map(with_plans).collect::<Result<Vec<Option<String>>, _>>()?;
+    Ok(Column::new(PLANS.into(), texts))
 }
 
 fn queries_by_second(measurements: &[Option<&Measurement>]) -> Column {
@@ -246,6 +261,9 @@ impl Rows<'_> {
             let noise = self.optional_text("noise", row)?.unwrap_or_default();
             measurement.noise = noise.split(NOISE_SEPARATOR).filter(|it| !it.is_empty()).map(str::to_owned).collect();
         }
+        if self.has(PLANS) {
+            measurement.plans = self.plans(row)?;
+        }
         measurement.latency_histogram = self.bytes("latency_histogram", row)?;
         Ok(measurement)
     }
@@ -277,6 +295,11 @@ impl Rows<'_> {
     fn optional_text(&self, name: &'static str, row: usize) -> Result<Option<&str>, ColumnsError> {
         let values = self.column(name)?.str().map_err(|source| ColumnsError::Column { column: name, source })?;
         Ok(values.get(row))
+    }
+
+    fn plans(&self, row: usize) -> Result<Vec<StatementPlan>, ColumnsError> {
+        let Some(json) = self.optional_text(PLANS, row)? else { return Ok(Vec::new()) };
+        serde_json::from_str(json).map_err(|_| missing(PLANS, row))
     }
 
     fn text(&self, name: &'static str, row: usize) -> Result<&str, ColumnsError> {
@@ -357,6 +380,28 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::{PlanCondition, PlanNode};
+
+    prop_compose! {
+        fn plan()(
+            statement in 0..9usize,
+            names in vec("[A-Za-z $'\"(]{1,12}", 4),
+            index in option::of(".{0,9}"),
+            cost in option::of(0..1_000_000u32),
+            depth in 0..3usize,
+        ) -> StatementPlan {
+            let node = |below| PlanNode {
+                node: names[0].clone(),
+                kinds: vec![names[1].clone()],
+                index: index.clone(),
+                conditions: vec![PlanCondition { name: names[2].clone(), text: names[3].clone() }],
+                total_cost: cost.map(|cost| f64::from(cost) / 100.0),
+                below,
+                ..PlanNode::default()
+            };
+            StatementPlan { statement, plan: (0..depth).fold(node(Vec::new()), |below, _| node(vec![below])) }
+        }
+    }
 
     prop_compose! {
         // Every field is written out: a field that is added to `Measurement` and forgotten in the
@@ -369,6 +414,7 @@ mod tests {
             published_rate in option::of(0.0..1e9),
             queries_by_second in vec(any::<u32>(), 0..20),
             latency_histogram in vec(any::<u8>(), 0..50),
+            plans in vec(plan(), 0..3),
         ) -> Measurement {
             Measurement {
                 seconds: reals[0],
@@ -400,6 +446,7 @@ mod tests {
                 autovacuums: optional[9],
                 noise,
                 instructions: optional[10],
+                plans,
                 published_rate,
             }
         }
@@ -472,7 +519,8 @@ mod tests {
             outcome: Outcome::Measured(Box::new(Measurement { wal_bytes: Some(7), ..Measurement::default() })),
         };
         let frame = to_frame(std::slice::from_ref(&slice)).unwrap();
-        let read = from_frame(&frame.drop("wal_bytes").unwrap()).unwrap();
+        let older = frame.drop("wal_bytes").unwrap().drop("plans").unwrap();
+        let read = from_frame(&older).unwrap();
         assert_eq!(read[0].outcome.measurement().unwrap().wal_bytes, None);
         let error = from_frame(&frame.drop("queries").unwrap()).unwrap_err().to_string();
         assert!(error.contains("'queries' is missing"), "{error}");

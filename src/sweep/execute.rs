@@ -361,6 +361,7 @@ impl Execution<'_> {
             suite: Arc::clone(&self.suite),
             protocol: self.protocol().clone(),
             seed: plan.seed,
+            plans: true,
         }))
     }
 

@@ -66,6 +66,23 @@ fn rows(admin: &Connection) -> (u64, bool) {
 }
 
 #[test]
+fn explaining_changes_nothing() {
+    let Some(place) = Place::for_test("explaining_changes_nothing") else { return };
+    let suite = suite::builtin().unwrap();
+    let (server, admin) = server(place.path(), &suite);
+    let digest = load::digest(&admin, &suite.dataset.table).unwrap();
+    for microbenchmark in &suite.microbenchmarks {
+        let mut session = Session::open(server.endpoint(), microbenchmark, ROWS, 3).unwrap();
+        let explained = session.explain().unwrap();
+        assert_eq!(explained.len(), microbenchmark.statements.len(), "{}", microbenchmark.name);
+        assert!(explained.iter().all(|json| json.contains("\"Node Type\"")), "{explained:?}");
+    }
+    assert_eq!(load::digest(&admin, &suite.dataset.table).unwrap(), digest);
+    drop(admin);
+    server.stop().unwrap();
+}
+
+#[test]
 fn four_connections_leave_the_table_as_one_does() {
     const CONNECTIONS: u32 = 4;
     let Some(place) = Place::for_test("four_connections_leave_the_table_as_one_does") else { return };

@@ -43,6 +43,7 @@ fn spec(place: &Place, build: &Build, brake: Option<Brake>) -> LaunchSpec {
         suite: Arc::clone(&prepared.suite),
         protocol: prepared.protocol,
         seed: 1,
+        plans: false,
     }
 }
 

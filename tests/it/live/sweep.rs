@@ -52,6 +52,7 @@ fn three_majors_give_every_cell_the_same_data_and_a_site() {
         let microbenchmark =
             suite.microbenchmarks.iter().find(|candidate| candidate.name == slice.microbenchmark).unwrap();
         check_counts(microbenchmark, &slice.outcome);
+        check_plans(microbenchmark, &slice.outcome);
     }
 
     index_only_scans_stay_in_the_index(&slices);
@@ -78,6 +79,23 @@ fn index_only_scans_stay_in_the_index(slices: &[SliceRecord]) {
             (buffers(target, "points-covered-pk.pre_range=100"), buffers(target, "points-covered-pk_range=100"));
         assert!(fresh < 1.1 * aged, "{target}: {fresh} buffers per query before the writes, {aged} after them");
     }
+}
+
+/// Every statement has its plan, and no value that was drawn is in it.
+fn check_plans(microbenchmark: &Microbenchmark, outcome: &Outcome) {
+    let (name, plans) = (&microbenchmark.name, &outcome.measurement().unwrap().plans);
+    let statements: Vec<usize> = plans.iter().map(|plan| plan.statement).collect();
+    assert_eq!(statements, (0..microbenchmark.statements.len()).collect::<Vec<_>>(), "{name}");
+    let lines: Vec<String> = plans.iter().flat_map(|plan| plan.plan.lines()).collect();
+    match microbenchmark.base_name() {
+        "point-query" => assert_eq!(lines[0], "Index Scan using sbtest1_pkey on sbtest1", "{name}"),
+        "scan" => assert!(lines[0].starts_with("Seq Scan") || lines[0].starts_with("Gather"), "{name}: {lines:?}"),
+        "insert" => assert_eq!(lines[0], "ModifyTable (Insert)", "{name}"),
+        _ => {}
+    }
+    let has_value =
+        |line: &String| line.split(|c: char| !c.is_alphanumeric() && c != '$').any(|w| w.parse::<u64>().is_ok());
+    assert!(!lines.iter().any(has_value), "{name}: {lines:?}");
 }
 
 /// Counters of one slice against what the microbenchmark's definition says.
