@@ -1,11 +1,12 @@
 //! How long a site takes, from results on the disk to pages on the disk, and how that grows: prints the tables of
 //! docs/site.md.
 //!
-//!     cargo bench --bench site [-- WEEKS...]
+//!     cargo bench --bench site [-- WEEKS... [/DIRECTORY]]
 //!
 //! For each number of WEEKS (16, 64, 260) a results directory is made up: one sweep a week of 20 releases × 42
 //! microbenchmarks × 6 launches. Then the program itself writes the site with nothing prepared, writes it again after one
-//! more week, and once more after nothing. Seconds are of the wall, memory is the most that was resident.
+//! more week, and once more after nothing. Seconds are of the wall, memory is the most that was resident. In a DIRECTORY
+//! that is named, results and site stay for a look.
 //!
 //! What is made up comes from a seed and is the same every time: the rate of a launch is that of its release and
 //! microbenchmark times e^N(0, 0.7 %) for the launch and e^N(0, 0.3 %) for the slice. Each release is up to 4 % faster or
@@ -40,33 +41,36 @@ const SECONDS: u32 = 10;
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let given: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let given: Vec<u32> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
     let weeks = if given.is_empty() { vec![16, 64, 260] } else { given };
     let mut out = io::stdout().lock();
     writeln!(out, "| Weeks | Slices | Results | Whole site | Memory | One more week | Nothing new | Pages | Site |")?;
     writeln!(out, "|---:|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+    let kept = std::env::args().skip(1).find(|argument| argument.starts_with('/'));
     for weeks in weeks {
-        writeln!(out, "{}", measure(weeks)?)?;
+        let place = tempfile::tempdir()?;
+        let directory =
+            kept.as_ref().map_or_else(|| place.path().to_owned(), |kept| Path::new(kept).join(weeks.to_string()));
+        writeln!(out, "{}", measure(weeks, &directory)?)?;
         out.flush()?;
     }
     Ok(())
 }
 
 /// One line of the table.
-fn measure(weeks: u32) -> Result<String, Failure> {
-    let place = tempfile::tempdir()?;
+fn measure(weeks: u32, place: &Path) -> Result<String, Failure> {
     let world = World::new()?;
-    let store = Store::create_or_open(place.path().join("results"))?;
+    let store = Store::create_or_open(place.join("results"))?;
     for week in 0..weeks {
         world.write(&store, week)?;
     }
-    let whole = render(place.path())?;
+    let whole = render(place)?;
     world.write(&store, weeks)?;
-    let more = render(place.path())?;
-    let nothing = render(place.path())?;
+    let more = render(place)?;
+    let nothing = render(place)?;
     let slices = (weeks as usize) * TARGETS * world.suite.microbenchmarks.len() * LAUNCHES as usize;
-    let (_, results) = size(&place.path().join("results"))?;
-    let (pages, site) = size(&place.path().join("site"))?;
+    let (_, results) = size(&place.join("results"))?;
+    let (pages, site) = size(&place.join("site"))?;
     Ok(format!(
         "| {weeks} | {slices} | {} MiB | {:.2} s | {} MiB | {:.2} s | {:.2} s | {pages} | {} MiB |",
         results >> 20,

@@ -11,7 +11,7 @@ use std::io::Cursor;
 use polars::prelude::*;
 use sha2::{Digest, Sha256};
 
-use crate::domain::{Measurement, Outcome, SliceRecord, StatementPlan, TargetId};
+use crate::domain::{Measurement, Outcome, SliceRecord, TargetId};
 
 pub use documented::{NESTED, slices_table};
 pub use table::{table_to_csv, table_to_json, table_to_parquet};
@@ -207,65 +207,103 @@ fn queries_by_second(measurements: &[Option<&Measurement>]) -> Column {
     lists.finish().into_series().into_column()
 }
 
-/// The slices of a frame, one per row, in its order.
+/// The slices of a frame, one per row, in its order. What is [nested](NESTED) and not in the frame stays empty.
 pub fn from_frame(frame: &DataFrame) -> Result<Vec<SliceRecord>, ColumnsError> {
-    let rows = Rows { frame };
-    for row in 0..frame.height() {
-        let found = rows.u32("format", row)?;
+    let columns = Columns { frame };
+    for (row, found) in columns.counts32("format")?.iter().enumerate() {
+        let found = found.ok_or_else(|| missing("format", row))?;
         if found > FORMAT {
             return Err(ColumnsError::Newer { found });
         }
     }
-    (0..frame.height()).map(|row| rows.slice(row)).collect()
+    let measurements = columns.measurements()?;
+    let (blocks, starts) = (columns.counts32("block")?, columns.counts32("server_start")?);
+    let [targets, launches, names] = ["target", "launch", "microbenchmark"].map(|name| columns.texts(name));
+    let (targets, launches, names) = (targets?, launches?, names?);
+    let [times, outcomes, failures] = ["started_at", "outcome", "failure"].map(|name| columns.texts(name));
+    let (times, outcomes, failures) = (times?, outcomes?, failures?);
+    let text = |values: &StringChunked, column, row| -> Result<String, ColumnsError> {
+        values.get(row).map(str::to_owned).ok_or_else(|| missing(column, row))
+    };
+    let slice = |(row, measurement): (usize, Measurement)| {
+        let outcome = match outcomes.get(row) {
+            Some(MEASURED) => Outcome::Measured(Box::new(measurement)),
+            Some(FAILED) => Outcome::Failed(text(failures, "failure", row)?),
+            _ => return Err(missing("outcome", row)),
+        };
+        let started_at = times.get(row).and_then(|time| time.parse().ok());
+        Ok(SliceRecord {
+            block: blocks.get(row).ok_or_else(|| missing("block", row))?,
+            target: TargetId(text(targets, "target", row)?),
+            launch: text(launches, "launch", row)?,
+            server_start: starts.get(row).ok_or_else(|| missing("server_start", row))?,
+            microbenchmark: text(names, "microbenchmark", row)?,
+            started_at: started_at.ok_or_else(|| missing("started_at", row))?,
+            outcome,
+        })
+    };
+    measurements.into_iter().enumerate().map(slice).collect()
 }
 
-/// Typed access to single values of a frame.
-struct Rows<'a> {
+/// Typed access to the columns of a frame.
+struct Columns<'a> {
     frame: &'a DataFrame,
 }
 
-impl Rows<'_> {
-    fn slice(&self, row: usize) -> Result<SliceRecord, ColumnsError> {
-        let outcome = match self.text("outcome", row)? {
-            MEASURED => Outcome::Measured(Box::new(self.measurement(row)?)),
-            FAILED => Outcome::Failed(self.text("failure", row)?.to_owned()),
-            _ => return Err(missing("outcome", row)),
-        };
-        Ok(SliceRecord {
-            block: self.u32("block", row)?,
-            target: TargetId(self.text("target", row)?.to_owned()),
-            launch: self.text("launch", row)?.to_owned(),
-            server_start: self.u32("server_start", row)?,
-            microbenchmark: self.text("microbenchmark", row)?.to_owned(),
-            started_at: self.text("started_at", row)?.parse().map_err(|_| missing("started_at", row))?,
-            outcome,
-        })
-    }
-
-    fn measurement(&self, row: usize) -> Result<Measurement, ColumnsError> {
-        let mut measurement = Measurement::default();
+impl<'a> Columns<'a> {
+    /// One for each row; that of a failed slice holds nothing.
+    fn measurements(&self) -> Result<Vec<Measurement>, ColumnsError> {
+        let mut measurements = vec![Measurement::default(); self.frame.height()];
+        let outcomes = self.texts("outcome")?;
+        let measured: Vec<bool> = outcomes.iter().map(|outcome| outcome == Some(MEASURED)).collect();
+        let mut rows = Rows { measurements: &mut measurements, measured: &measured };
         for field in REALS {
-            (field.set)(&mut measurement, self.f64(field.name, row)?.ok_or_else(|| missing(field.name, row))?);
+            rows.fill_each(field, self.reals(field.name)?.iter())?;
         }
         for field in COUNTS {
-            (field.set)(&mut measurement, self.u64(field.name, row)?.ok_or_else(|| missing(field.name, row))?);
+            rows.fill_each(field, self.counts(field.name)?.iter())?;
         }
         for field in OPTIONAL_COUNTS.iter().filter(|field| self.has(field.name)) {
-            (field.set)(&mut measurement, self.u64(field.name, row)?);
+            rows.fill(field, self.counts(field.name)?.iter());
         }
         for field in OPTIONAL_REALS.iter().filter(|field| self.has(field.name)) {
-            (field.set)(&mut measurement, self.f64(field.name, row)?);
+            rows.fill(field, self.reals(field.name)?.iter());
         }
-        measurement.queries_by_second = self.list("queries_by_second", row)?;
+        self.fill_nested(&mut rows)?;
+        Ok(measurements)
+    }
+
+    /// Sets what is text or a list. Such columns may be younger than the file, or not wanted.
+    fn fill_nested(&self, rows: &mut Rows<'_>) -> Result<(), ColumnsError> {
         if self.has("noise") {
-            let noise = self.optional_text("noise", row)?.unwrap_or_default();
-            measurement.noise = noise.split(NOISE_SEPARATOR).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+            for (_, measurement, noise) in rows.measured_of(self.texts("noise")?.iter()) {
+                let noise = noise.unwrap_or_default().split(NOISE_SEPARATOR);
+                measurement.noise = noise.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+            }
         }
         if self.has(PLANS) {
-            measurement.plans = self.plans(row)?;
+            for (row, measurement, json) in rows.measured_of(self.texts(PLANS)?.iter()) {
+                let plans = json.map(|json| serde_json::from_str(json).map_err(|_| missing(PLANS, row)));
+                measurement.plans = plans.transpose()?.unwrap_or_default();
+            }
         }
-        measurement.latency_histogram = self.bytes("latency_histogram", row)?;
-        Ok(measurement)
+        if self.has("latency_histogram") {
+            let values = self.column("latency_histogram")?.binary().map_err(wrong("latency_histogram"))?;
+            for (row, measurement, bytes) in rows.measured_of(values.iter()) {
+                measurement.latency_histogram = bytes.ok_or_else(|| missing("latency_histogram", row))?.to_vec();
+            }
+        }
+        if self.has("queries_by_second") {
+            let lists = self.column("queries_by_second")?.list().map_err(wrong("queries_by_second"))?;
+            let lists = (0..lists.len()).map(|row| lists.get_as_series(row));
+            for (row, measurement, list) in rows.measured_of(lists) {
+                let items = list.ok_or_else(|| missing("queries_by_second", row))?;
+                let items = items.u32().map_err(wrong("queries_by_second"))?;
+                let items: Option<Vec<u32>> = items.iter().collect();
+                measurement.queries_by_second = items.ok_or_else(|| missing("queries_by_second", row))?;
+            }
+        }
+        Ok(())
     }
 
     /// Optional columns may be younger than the file.
@@ -273,51 +311,60 @@ impl Rows<'_> {
         self.frame.column(name).is_ok()
     }
 
-    fn column(&self, name: &'static str) -> Result<&Column, ColumnsError> {
-        self.frame.column(name).map_err(|source| ColumnsError::Column { column: name, source })
+    fn column(&self, name: &'static str) -> Result<&'a Column, ColumnsError> {
+        self.frame.column(name).map_err(wrong(name))
     }
 
-    fn u32(&self, name: &'static str, row: usize) -> Result<u32, ColumnsError> {
-        let values = self.column(name)?.u32().map_err(|source| ColumnsError::Column { column: name, source })?;
-        values.get(row).ok_or_else(|| missing(name, row))
+    fn counts32(&self, name: &'static str) -> Result<&'a UInt32Chunked, ColumnsError> {
+        self.column(name)?.u32().map_err(wrong(name))
     }
 
-    fn u64(&self, name: &'static str, row: usize) -> Result<Option<u64>, ColumnsError> {
-        let values = self.column(name)?.u64().map_err(|source| ColumnsError::Column { column: name, source })?;
-        Ok(values.get(row))
+    fn counts(&self, name: &'static str) -> Result<&'a UInt64Chunked, ColumnsError> {
+        self.column(name)?.u64().map_err(wrong(name))
     }
 
-    fn f64(&self, name: &'static str, row: usize) -> Result<Option<f64>, ColumnsError> {
-        let values = self.column(name)?.f64().map_err(|source| ColumnsError::Column { column: name, source })?;
-        Ok(values.get(row))
+    fn reals(&self, name: &'static str) -> Result<&'a Float64Chunked, ColumnsError> {
+        self.column(name)?.f64().map_err(wrong(name))
     }
 
-    fn optional_text(&self, name: &'static str, row: usize) -> Result<Option<&str>, ColumnsError> {
-        let values = self.column(name)?.str().map_err(|source| ColumnsError::Column { column: name, source })?;
-        Ok(values.get(row))
+    fn texts(&self, name: &'static str) -> Result<&'a StringChunked, ColumnsError> {
+        self.column(name)?.str().map_err(wrong(name))
+    }
+}
+
+/// The measurements that columns are read into.
+struct Rows<'a> {
+    measurements: &'a mut [Measurement],
+    /// Which of them were measured.
+    measured: &'a [bool],
+}
+
+impl Rows<'_> {
+    /// Those that were measured, each with its row and value.
+    fn measured_of<T>(
+        &mut self,
+        values: impl Iterator<Item = T>,
+    ) -> impl Iterator<Item = (usize, &mut Measurement, T)> {
+        let rows = self.measurements.iter_mut().zip(values).zip(self.measured).enumerate();
+        rows.filter_map(|(row, ((measurement, value), measured))| measured.then_some((row, measurement, value)))
     }
 
-    fn plans(&self, row: usize) -> Result<Vec<StatementPlan>, ColumnsError> {
-        let Some(json) = self.optional_text(PLANS, row)? else { return Ok(Vec::new()) };
-        serde_json::from_str(json).map_err(|_| missing(PLANS, row))
+    fn fill<T>(&mut self, field: &Field<T>, values: impl Iterator<Item = T>) {
+        for (_, measurement, value) in self.measured_of(values) {
+            (field.set)(measurement, value);
+        }
     }
 
-    fn text(&self, name: &'static str, row: usize) -> Result<&str, ColumnsError> {
-        self.optional_text(name, row)?.ok_or_else(|| missing(name, row))
+    fn fill_each<T>(&mut self, field: &Field<T>, values: impl Iterator<Item = Option<T>>) -> Result<(), ColumnsError> {
+        for (row, measurement, value) in self.measured_of(values) {
+            (field.set)(measurement, value.ok_or_else(|| missing(field.name, row))?);
+        }
+        Ok(())
     }
+}
 
-    fn bytes(&self, name: &'static str, row: usize) -> Result<Vec<u8>, ColumnsError> {
-        let values = self.column(name)?.binary().map_err(|source| ColumnsError::Column { column: name, source })?;
-        values.get(row).map(<[u8]>::to_vec).ok_or_else(|| missing(name, row))
-    }
-
-    fn list(&self, name: &'static str, row: usize) -> Result<Vec<u32>, ColumnsError> {
-        let wrong_type = |source| ColumnsError::Column { column: name, source };
-        let values = self.column(name)?.list().map_err(wrong_type)?;
-        let items = values.get_as_series(row).ok_or_else(|| missing(name, row))?;
-        let items = items.u32().map_err(wrong_type)?;
-        items.iter().collect::<Option<_>>().ok_or_else(|| missing(name, row))
-    }
+fn wrong(column: &'static str) -> impl FnOnce(PolarsError) -> ColumnsError {
+    move |source| ColumnsError::Column { column, source }
 }
 
 fn missing(column: &'static str, row: usize) -> ColumnsError {
@@ -338,9 +385,17 @@ pub fn to_parquet(slices: &[SliceRecord]) -> Result<Vec<u8>, ColumnsError> {
 
 /// The slices in the bytes of a Parquet file that [`to_parquet`] made.
 pub fn from_parquet(bytes: &[u8]) -> Result<Vec<SliceRecord>, ColumnsError> {
-    let bytes = verified(bytes)?;
-    let reader = ParquetReader::new(Cursor::new(bytes)).read_parallel(ParallelStrategy::None);
+    let reader = ParquetReader::new(Cursor::new(verified(bytes)?)).read_parallel(ParallelStrategy::None);
     from_frame(&reader.finish().map_err(ColumnsError::Parquet)?)
+}
+
+/// The same without what is [nested](NESTED): enough for rates and costs, and much less to read.
+pub fn flat_from_parquet(bytes: &[u8]) -> Result<Vec<SliceRecord>, ColumnsError> {
+    let mut reader = ParquetReader::new(Cursor::new(verified(bytes)?)).read_parallel(ParallelStrategy::None);
+    let names = reader.schema().map_err(ColumnsError::Parquet)?;
+    let is_flat = |name: &&str| NESTED.iter().all(|nested| nested.0 != *name);
+    let flat: Vec<String> = names.iter_names().map(|name| name.as_str()).filter(is_flat).map(str::to_owned).collect();
+    from_frame(&reader.with_columns(Some(flat)).finish().map_err(ColumnsError::Parquet)?)
 }
 
 /// The content without its checksum, if the two agree.
@@ -380,7 +435,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{PlanCondition, PlanNode};
+    use crate::domain::{PlanCondition, PlanNode, StatementPlan};
 
     prop_compose! {
         fn plan()(

@@ -320,9 +320,18 @@ impl Store {
     /// written, a measured one counts before a failed one, and then the newest. Ordered by block and
     /// time.
     pub fn slices(&self, sweep: &str) -> Result<Vec<SliceRecord>, StoreError> {
+        self.read(sweep, columns::from_parquet)
+    }
+
+    /// The same without histograms, rates by second and plans.
+    pub fn flat_slices(&self, sweep: &str) -> Result<Vec<SliceRecord>, StoreError> {
+        self.read(sweep, columns::flat_from_parquet)
+    }
+
+    fn read(&self, sweep: &str, decode: Decode) -> Result<Vec<SliceRecord>, StoreError> {
         let mut slices = Vec::new();
         for path in self.slice_files(sweep)? {
-            slices.extend(read_slices(&path)?);
+            slices.extend(read_slices(&path, decode)?);
         }
         // Stable: rows of an imported table share one time and keep the table's order.
         slices.sort_by_key(|slice| (slice.block, slice.started_at));
@@ -355,7 +364,7 @@ impl Store {
         }
         let mut slices = Vec::new();
         for path in &files {
-            slices.extend(read_slices(path)?);
+            slices.extend(read_slices(path, columns::from_parquet)?);
         }
         // A process that was killed here leaves slices twice, and the next call drops the repetitions.
         slices.sort_by_key(|slice| (slice.block, slice.started_at));
@@ -495,9 +504,12 @@ fn latest(slices: Vec<SliceRecord>) -> Vec<SliceRecord> {
     slices.into_iter().zip(kept).filter_map(|(slice, kept)| kept.then_some(slice)).collect()
 }
 
-fn read_slices(path: &Path) -> Result<Vec<SliceRecord>, StoreError> {
+/// Slices from the bytes of a file.
+type Decode = fn(&[u8]) -> Result<Vec<SliceRecord>, ColumnsError>;
+
+fn read_slices(path: &Path, decode: Decode) -> Result<Vec<SliceRecord>, StoreError> {
     let bytes = fs::read(path).map_err(io_error("read", path))?;
-    columns::from_parquet(&bytes).map_err(|source| StoreError::Slices { path: path.to_owned(), source })
+    decode(&bytes).map_err(|source| StoreError::Slices { path: path.to_owned(), source })
 }
 
 fn write_slices(path: &Path, slices: &[SliceRecord]) -> Result<(), StoreError> {
@@ -681,7 +693,7 @@ mod tests {
         store.append("s", &slice("b1-a-4", 14, Some(6))).unwrap();
         store.pack("s").unwrap();
         assert_eq!((queries(&store.slices("s").unwrap()), files()), (vec![Some(6)], 1));
-        let packed = read_slices(&store.dir().join("sweeps/s").join(PACK)).unwrap();
+        let packed = read_slices(&store.dir().join("sweeps/s").join(PACK), columns::from_parquet).unwrap();
         assert_eq!(packed.len(), 4, "superseded ones stay, repetitions do not");
         store.write_manifest(&manifest("s", 1)).unwrap();
         store.remove_sweep("s").unwrap();

@@ -4,7 +4,8 @@ use super::{COUNTS, FAILED, Field, MEASURED, NOISE_SEPARATOR, OPTIONAL_COUNTS, O
 use crate::domain::{Measurement, Outcome, SliceRecord, Table, TableColumn, Values};
 
 /// Columns of the Parquet files that a line of text has no room for, with their meaning.
-pub const NESTED: [(&str, &str, &str); 2] = [
+pub const NESTED: [(&str, &str, &str); 3] = [
+    ("plans", "text", "plans of the statements as JSON; absent where none were asked for or the server tells none"),
     ("queries_by_second", "list of uint32", "queries completed in each full second"),
     ("latency_histogram", "binary", "latency of events in nanoseconds, as an HdrHistogram in its V2 serialisation"),
 ];
