@@ -7,16 +7,17 @@ use polars::prelude::*;
 use super::layout::Layout;
 use super::verdict::{Design, Judged, JudgedRow, judge};
 use super::{AnalysisError, Cell, Origin, RateUnit, RelativeQps, ReportRow, SliceRecord, SweepManifest, Verdict};
-use crate::domain::{Certainty, Measurement, Metric, Outcome, Protocol, RelativeCost, TargetId};
+use crate::domain::{Certainty, Course, Measurement, Metric, Outcome, Protocol, RelativeCost, StatementPlan, TargetId};
 
-/// Numbers of a launch that a cell averages; each is a column named like the cell's field.
+/// Numbers of a launch that a cell averages (of a maximum, it takes the largest); each is a column named like the cell's
+/// field.
 struct Statistic {
     name: &'static str,
     of: fn(&Measurement) -> Option<f64>,
     set: fn(&mut Cell, Option<f64>),
 }
 
-const STATISTICS: [Statistic; 7] = [
+const STATISTICS: [Statistic; 10] = [
     Statistic {
         name: "backend_cpu_us_per_query",
         of: |m| per_query(m, m.backend_cpu_ns).map(|ns| ns / 1e3),
@@ -43,9 +44,24 @@ const STATISTICS: [Statistic; 7] = [
         set: |cell, mean| cell.switches_per_query = mean,
     },
     Statistic {
+        name: "latency_us_p50",
+        of: |m| m.published_rate.is_none().then_some(m.latency_us_p50),
+        set: |cell, mean| cell.latency_us_p50 = mean,
+    },
+    Statistic {
         name: "latency_us_p95",
         of: |m| m.published_rate.is_none().then_some(m.latency_us_p95),
         set: |cell, mean| cell.latency_us_p95 = mean,
+    },
+    Statistic {
+        name: "latency_us_p99",
+        of: |m| m.published_rate.is_none().then_some(m.latency_us_p99),
+        set: |cell, mean| cell.latency_us_p99 = mean,
+    },
+    Statistic {
+        name: LARGEST,
+        of: |m| m.published_rate.is_none().then_some(m.latency_us_max),
+        set: |cell, largest| cell.latency_us_max = largest,
     },
     Statistic {
         name: "instructions_per_query",
@@ -53,6 +69,9 @@ const STATISTICS: [Statistic; 7] = [
         set: |cell, mean| cell.instructions_per_query = mean,
     },
 ];
+
+/// The one statistic of which the largest counts: the mean of maxima says nothing.
+const LARGEST: &str = "latency_us_max";
 
 /// The column that a metric's comparisons are made from.
 const fn column(metric: Metric) -> &'static str {
@@ -107,6 +126,7 @@ pub(super) fn fill(
     let samples = samples(rows, manifest, slices);
     let launches = launches(&samples)?;
     fill_means(rows, &launches)?;
+    fill_courses(rows, samples);
     let size = (rows.len(), manifest.targets.len());
     for metric in [Metric::Qps, Metric::BackendCpu, Metric::Instructions] {
         if let Origin::Imported { .. } = manifest.origin {
@@ -206,7 +226,8 @@ fn launches(samples: &[Sample<'_>]) -> PolarsResult<DataFrame> {
 fn fill_means(rows: &mut [ReportRow], launches: &DataFrame) -> PolarsResult<()> {
     let numbers = || std::iter::once("rate").chain(STATISTICS.iter().map(|statistic| statistic.name));
     let firsts: Vec<Expr> = numbers().map(|name| col(name).first()).collect();
-    let mut means: Vec<Expr> = numbers().map(|name| col(name).mean()).collect();
+    let together = |name: &str| if name == LARGEST { col(name).max() } else { col(name).mean() };
+    let mut means: Vec<Expr> = numbers().map(together).collect();
     means.push(col("rate").drop_nulls().alias("rates"));
     let cells = launches
         .clone()
@@ -229,6 +250,31 @@ fn fill_means(rows: &mut [ReportRow], launches: &DataFrame) -> PolarsResult<()> 
         }
     }
     Ok(())
+}
+
+/// What is not averaged: how each launch went, and how its server meant to run the statements.
+fn fill_courses(rows: &mut [ReportRow], mut samples: Vec<Sample<'_>>) {
+    samples.sort_by_key(|sample| sample.slice.block);
+    for Sample { row, target, slice, measurement, .. } in samples {
+        let Some(cell) = cell(rows, Some(row), Some(target)) else { continue };
+        if measurement.published_rate.is_none() {
+            cell.courses.push(Course {
+                block: slice.block,
+                queries_by_second: measurement.queries_by_second.clone(),
+                checkpoints: measurement.checkpoints,
+                autovacuums: measurement.autovacuums,
+            });
+        }
+        if cell.plans.is_empty() {
+            cell.plans.clone_from(&measurement.plans);
+        } else if !measurement.plans.is_empty() && shapes(&cell.plans) != shapes(&measurement.plans) {
+            cell.replanned.push(slice.block);
+        }
+    }
+}
+
+fn shapes(plans: &[StatementPlan]) -> Vec<(usize, Vec<String>)> {
+    plans.iter().map(|plan| (plan.statement, plan.plan.lines())).collect()
 }
 
 /// Row, target, block and value of a metric, in that order; more is better, and costs are turned over.

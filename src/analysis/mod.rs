@@ -320,7 +320,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::domain::{Measurement, Outcome, Protocol};
+    use crate::domain::{Measurement, Outcome, PlanNode, Protocol, StatementPlan};
 
     const POINT: &str = "point-query_range=100";
     const SCAN: &str = "scan_range=100";
@@ -477,15 +477,49 @@ mod tests {
             buffers_hit: Some(250),
             buffers_read: Some(50),
             latency_us_p95: 7.0,
+            latency_us_p99: 10.0,
+            latency_us_max: 20.0,
             ..Measurement::default()
         };
         let slices = [
             slice(1, "16.4", POINT, measurement.clone()),
-            slice(2, "16.4", POINT, Measurement { latency_us_p95: 9.0, ..measurement }),
+            slice(
+                2,
+                "16.4",
+                POINT,
+                Measurement { latency_us_p95: 9.0, latency_us_p99: 30.0, latency_us_max: 50.0, ..measurement },
+            ),
         ];
         let cell = &report_of(&manifest(&["16.4"]), &slices, "16.4").rows[1].cells[0];
         assert_eq!((cell.backend_cpu_us_per_query, cell.buffers_per_query), (Some(5.0), Some(3.0)));
         assert_eq!((cell.latency_us_p95, cell.wal_bytes_per_query), (Some(8.0), None));
+        assert_eq!((cell.latency_us_p99, cell.latency_us_max), (Some(20.0), Some(50.0)), "a mean, and the largest");
+    }
+
+    #[test]
+    fn a_cell_has_the_course_of_each_launch_and_the_first_plan() {
+        let plans = |index: &str| {
+            let index = Some(index.to_owned());
+            vec![StatementPlan { statement: 0, plan: PlanNode { index, ..PlanNode::default() } }]
+        };
+        let launch = |block, second, plans| {
+            let (queries_by_second, checkpoints) = (vec![second], Some(1));
+            let m = Measurement {
+                seconds: 1.0,
+                queries: 9,
+                queries_by_second,
+                checkpoints,
+                plans,
+                ..Measurement::default()
+            };
+            slice(block, "16.4", POINT, m)
+        };
+        let slices =
+            [launch(3, 30, plans("b")), launch(2, 20, plans("a")), launch(1, 10, Vec::new()), launch(4, 9, plans("a"))];
+        let cell = &report_of(&manifest(&["16.4"]), &slices, "16.4").rows[1].cells[0];
+        assert_eq!((&cell.plans, &cell.replanned), (&plans("a"), &vec![3]));
+        let seconds: Vec<u32> = cell.courses.iter().map(|course| course.queries_by_second[0]).collect();
+        assert_eq!((seconds, cell.courses[0].checkpoints), (vec![10, 20, 30, 9], Some(1)));
     }
 
     #[test]

@@ -444,7 +444,15 @@ mod tests {
         for major in catalogue().majors() {
             assert_eq!(major.changes.is_empty(), major.major == Major::new(9, 0), "{}", major.major);
         }
+        let suite = crate::catalog::suite::builtin().unwrap();
+        let known = |name: &String| {
+            suite.groups.iter().any(|group| group.name == *name)
+                || suite.microbenchmarks.iter().any(|microbenchmark| microbenchmark.base_name() == name)
+        };
         let catalogue = catalogue();
+        for change in catalogue.majors().iter().flat_map(|major| &major.changes) {
+            assert!(change.touches.iter().all(known), "{change:?}");
+        }
         let plans = &catalogue.major(Major::new(9, 2)).unwrap().changes[0];
         assert!(plans.title.contains("prepared statements") && plans.source.contains("release notes of 9.2"));
     }

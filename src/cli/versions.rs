@@ -160,7 +160,7 @@ fn show(portrait: &Portrait) -> String {
     for fixup in &portrait.fixups {
         let _ = write!(text, "\nFix-up {}: {}\n{}", fixup.name, fixup.range(), wrapped(fixup.why));
     }
-    for Change { title, effect, source } in portrait.changes {
+    for Change { title, effect, source, .. } in portrait.changes {
         let _ = write!(text, "\n{title}\n{}{}", wrapped(effect), wrapped(&format!("[{source}]")));
     }
     text

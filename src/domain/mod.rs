@@ -32,8 +32,8 @@ pub use plan::{PlanCondition, PlanNode, StatementPlan};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{
-    Blind, Cell, Certainty, GroupSummary, LaunchesWanted, Metric, RelativeCost, RelativeInstructions, RelativeQps,
-    Report, ReportRow, TargetSummary, Verdict,
+    Blind, Cell, Certainty, Course, GroupSummary, LaunchesWanted, Metric, RelativeCost, RelativeInstructions,
+    RelativeQps, Report, ReportRow, TargetSummary, Verdict,
 };
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{

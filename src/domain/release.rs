@@ -70,4 +70,7 @@ pub struct Change {
     pub effect: String,
     /// Who says so.
     pub source: String,
+    /// Groups, or microbenchmarks by their base names, that are meant; empty where none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<String>,
 }

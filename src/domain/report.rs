@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Group, Microbenchmark, RateUnit, SweepManifest, TargetId};
+use super::{Group, Microbenchmark, RateUnit, StatementPlan, SweepManifest, TargetId};
 
 /// Everything that tables and pages show of one sweep, relative to one base.
 #[derive(Debug, Clone)]
@@ -82,12 +82,37 @@ pub struct Cell {
     pub buffers_per_query: Option<f64>,
     /// Context switches of the backend per query.
     pub switches_per_query: Option<f64>,
+    /// Mean over launches of the median of event latency in microseconds.
+    pub latency_us_p50: Option<f64>,
     /// Mean over launches of the 95th percentile of event latency in microseconds.
     pub latency_us_p95: Option<f64>,
+    /// Mean over launches of the 99th percentile of event latency in microseconds.
+    pub latency_us_p99: Option<f64>,
+    /// The longest event of all launches in microseconds.
+    pub latency_us_max: Option<f64>,
     /// Instructions of the backend in user space per query.
     pub instructions_per_query: Option<f64>,
     /// The same relative to the base.
     pub relative_instructions: Option<RelativeInstructions>,
+    /// How each measured launch went, in block order.
+    pub courses: Vec<Course>,
+    /// Plans of the statements in the first block that has them.
+    pub plans: Vec<StatementPlan>,
+    /// Blocks in which a plan had another shape than that.
+    pub replanned: Vec<u32>,
+}
+
+/// How a slice went, second by second.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Course {
+    /// The block.
+    pub block: u32,
+    /// Queries completed in each full second of the measured stretches.
+    pub queries_by_second: Vec<u32>,
+    /// Checkpoints that began in the slice.
+    pub checkpoints: Option<u64>,
+    /// Automatic vacuums and analyzes in it.
+    pub autovacuums: Option<u64>,
 }
 
 /// Instructions per query of a target / those of the base; below 1 is less work.

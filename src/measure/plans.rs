@@ -68,7 +68,7 @@ fn condition(name: &str, value: &Value) -> Option<PlanCondition> {
         Value::Array(keys) => keys.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
         _ => return None,
     };
-    let mut text = without_constants(&text);
+    let mut text = without_runs(&without_constants(&text));
     if let Some((end, _)) = text.char_indices().nth(LONGEST) {
         text.truncate(end);
         text.push('…');
@@ -96,6 +96,26 @@ fn without_constants(condition: &str) -> String {
         }
     }
     text
+}
+
+/// Writes a long list of parameters as its ends: `[$1, $2, …, $100]`.
+fn without_runs(condition: &str) -> String {
+    const LONGEST_RUN: usize = 4;
+    let parts: Vec<&str> = condition.split(", ").collect();
+    // The first and the last of a list stand beside a parenthesis and are not counted here.
+    let is_value = |part: &&&str| part.chars().all(|c| c.is_ascii_digit() || matches!(c, '$' | '?'));
+    let mut short = Vec::new();
+    let mut at = 0;
+    while at < parts.len() {
+        let run = parts[at..].iter().take_while(is_value).count();
+        if run > LONGEST_RUN {
+            short.extend([parts[at], "…"]);
+        } else {
+            short.extend(&parts[at..at + run.max(1)]);
+        }
+        at += run.max(1);
+    }
+    short.join(", ")
 }
 
 /// Length of the quoted text at the start, a doubled quote being part of it.
@@ -143,6 +163,13 @@ mod tests {
         ] {
             assert_eq!(without_constants(condition), text);
         }
+    }
+
+    #[test]
+    fn long_lists_are_shortened() {
+        let list = |count: usize| (1..=count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
+        assert_eq!(without_runs(&format!("(id = ANY (ARRAY[{}]))", list(100))), "(id = ANY (ARRAY[$1, $2, …, $100]))");
+        assert_eq!(without_runs("(id = ANY (ARRAY[$1, $2, $3]))"), "(id = ANY (ARRAY[$1, $2, $3]))");
     }
 
     #[test]

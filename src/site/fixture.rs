@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::domain::{
-    Blind, Build, BuildFingerprint, Cell, Certainty, Clock, Finding, FindingStatus, Group, GroupSummary,
-    HostFingerprint, ImportedTarget, Microbenchmark, Origin, Param, Protocol, Provenance, RateUnit, RelativeQps,
-    Report, ReportRow, Statement, SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
+    Blind, Build, BuildFingerprint, Cell, Certainty, Change, Clock, Course, Finding, FindingStatus, Group,
+    GroupSummary, HostFingerprint, ImportedTarget, MajorRelease, Microbenchmark, Origin, Param, PlanCondition,
+    PlanNode, Protocol, Provenance, RateUnit, RelativeQps, Release, Report, ReportRow, Statement, StatementPlan,
+    SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
 };
 
 /// A label that would run as a script if it were not escaped.
@@ -81,6 +82,11 @@ fn report(launches: usize) -> Report {
     };
     rows[9].cells[7] = Cell { failure: Some("the server ended with signal 11".to_owned()), ..Cell::default() };
     rows[12].cells[3] = Cell::default();
+    // A release that told no plans, and one whose launches did not agree.
+    for row in &mut rows {
+        row.cells[2].plans.clear();
+        row.cells[6].replanned = vec![2];
+    }
     rows[6].cells[5].launch_rates.truncate(launches - 1);
     let summaries = (0..VERSIONS.len()).map(|target| summary(&rows, target)).collect();
     let groups = [
@@ -177,14 +183,85 @@ fn cells(rate: f64, group: &str, row: usize, launches: usize) -> Vec<Cell> {
                 wal_bytes_per_query: (target > 3).then_some(if group == "writes" { 412.6 } else { 0.4 }),
                 buffers_per_query: Some(4.0 + row as f64),
                 switches_per_query: Some(1.002),
+                latency_us_p50: Some(980_000.0 / (rate * truth)),
                 latency_us_p95: Some(1_150_000.0 / (rate * truth)),
+                latency_us_p99: Some(1_900_000.0 / (rate * truth)),
+                latency_us_max: Some(41_000_000.0 / (rate * truth)),
                 instructions_per_query: (target > 3).then_some(46_000.0 + row as f64),
                 relative_instructions: None,
                 cpu_cost: None,
                 instructions_cost: None,
+                courses: (0..launches).map(|launch| course(rate * truth, row, target, launch)).collect(),
+                plans: plans(target),
+                replanned: Vec::new(),
             }
         })
         .collect()
+}
+
+/// Ten seconds; a checkpoint in the second block of every fourth release.
+fn course(rate: f64, row: usize, target: usize, launch: usize) -> Course {
+    let checkpoint = target % 4 == 1 && launch == 1;
+    let second = |second: usize| {
+        let dip = if checkpoint && second == 6 { 0.4 } else { 1.0 };
+        let queries = rate * dip * (1.0 + 0.02 * noise(row, target, 1000 * (launch + 1) + second));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and small")]
+        let whole = queries as u32;
+        whole
+    };
+    Course {
+        block: u32::try_from(launch).unwrap() + 1,
+        queries_by_second: (0..10).map(second).collect(),
+        checkpoints: Some(checkpoint.into()),
+        autovacuums: (target > 0).then_some(0),
+    }
+}
+
+/// From 13 on another kind of sort, of which a condition would be a tag if it were not escaped.
+fn plans(target: usize) -> Vec<StatementPlan> {
+    let condition = |name: &str, text: &str| PlanCondition { name: name.to_owned(), text: text.to_owned() };
+    let scan = PlanNode {
+        node: "Index Scan".to_owned(),
+        relation: Some("sbtest1".to_owned()),
+        index: Some("sbtest1_pkey".to_owned()),
+        conditions: vec![condition("Index Cond", "((id >= ?) AND (c <left> ?))")],
+        ..PlanNode::default()
+    };
+    let node = if target > 3 { "Incremental Sort" } else { "Sort" };
+    let conditions = vec![condition("Sort Key", "c")];
+    let sort = PlanNode { node: node.to_owned(), conditions, below: vec![scan], ..PlanNode::default() };
+    let unique = PlanNode { node: "Unique".to_owned(), below: vec![sort], ..PlanNode::default() };
+    vec![StatementPlan { statement: 0, plan: unique }]
+}
+
+/// What is known about two of the majors: dates before the sweep, and a change that names what it is about.
+pub(super) fn majors() -> Vec<MajorRelease> {
+    let major = |major: &str, version: &str, end_of_life: &str, touches: &[&str]| MajorRelease {
+        major: major.parse().unwrap(),
+        first_release: None,
+        end_of_life: Some(end_of_life.parse().unwrap()),
+        newer: false,
+        fixups: Vec::new(),
+        releases: vec![Release {
+            version: version.parse().unwrap(),
+            date: Some("2021-11-11".parse().unwrap()),
+            tag: "REL".to_owned(),
+            archive: "postgresql.tar.bz2".to_owned(),
+            sha256: None,
+            prebuilt: None,
+        }],
+        changes: vec![Change {
+            title: format!("Change in {major} <b>shared"),
+            effect: "Makes some statements faster.".to_owned(),
+            source: format!("release notes of {major}"),
+            touches: touches.iter().map(|name| (*name).to_owned()).collect(),
+        }],
+    };
+    vec![
+        major("9.6", "9.6.24", "2021-11-11", &[]),
+        major("15", "15.2", "2027-11-11", &["writes"]),
+        major("16", "16.11", "2028-11-09", &["point-2", "update-one", "no-such-row"]),
+    ]
 }
 
 fn certainty(interval: Option<(f64, f64)>) -> Certainty {
@@ -293,7 +370,13 @@ fn target(index: usize) -> Target {
         configure: Some("'--prefix=/usr/local/pg-build' '--with-uuid=e2fs' 'CFLAGS=-Os' '--with-icu'".to_owned()),
         postgres_sha256: format!("{index:x}c").repeat(32),
     };
-    let settings = [("shared_buffers", "512MB"), ("checkpoint_timeout", "1h"), ("search_path", "\"$user\", public")];
+    let io_method = if index == 8 { "worker" } else { "sync <unknown>" };
+    let settings = [
+        ("io_method", io_method),
+        ("shared_buffers", "512MB"),
+        ("checkpoint_timeout", "1h"),
+        ("search_path", "\"$user\", public"),
+    ];
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     Target {
         id: id(index),

@@ -7,8 +7,10 @@ mod charts;
 #[cfg(test)]
 mod fixture;
 mod format;
+mod multiples;
 mod output;
 mod pages;
+mod plans;
 mod slug;
 mod view;
 
@@ -281,6 +283,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
+    use crate::domain::Course;
 
     fn downloads() -> Vec<Download> {
         let download = |file_name: &str, bytes: usize| Download {
@@ -289,7 +292,7 @@ mod tests {
             description: "One line per microbenchmark & release.".to_owned(),
             bytes: vec![b'x'; bytes],
         };
-        vec![download("cells.csv", 12_345), download("cells.json", 200)]
+        vec![download("cells.csv", 12_345), download("report.json", 200), download("slices.parquet", 300)]
     }
 
     static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
@@ -307,7 +310,12 @@ mod tests {
     }
 
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
-        files(&content(report, &downloads())).unwrap().into_iter().map(|file| (file.path, file.bytes)).collect()
+        let majors = fixture::majors();
+        files(&Content { majors: &majors, ..content(report, &downloads()) })
+            .unwrap()
+            .into_iter()
+            .map(|file| (file.path, file.bytes))
+            .collect()
     }
 
     fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
@@ -470,6 +478,83 @@ mod tests {
         assert!(method(&report).contains("All were as they should be."));
         report.manifest.doctor.clear();
         assert!(!method(&report).contains("Condition of the machine"));
+    }
+
+    /// The page of the first microbenchmark that has the name, as text.
+    fn bench_page(report: &Report, name: &str) -> String {
+        let row = report.rows.iter().position(|row| row.name == name).unwrap();
+        let path = Site::new(content(report, &[])).bench_path(row);
+        String::from_utf8(site(report)[&path].clone()).unwrap()
+    }
+
+    #[test]
+    fn a_microbenchmark_shows_rates_costs_latencies_seconds_and_plans() {
+        let page = bench_page(&fixture::measured(), "point-query.pre_range=100");
+        for heading in ["Relative rate", "Rate", "WAL per query", "Buffers per query", "Latency"] {
+            assert!(page.contains(&format!("<b>{heading}</b>")), "{heading}");
+        }
+        for head in ["p50 latency µs", "p99 latency µs", "max latency µs"] {
+            assert!(page.contains(head), "{head}");
+        }
+        assert_eq!(page.matches("class=\"course\"").count(), 9);
+        assert!(page.contains("<small>1 checkpoint in block 2</small>"));
+        assert!(page.contains("../downloads/slices.parquet"));
+        assert!(page.contains("<del>−   Sort</del>") && page.contains("<ins>+   Incremental Sort</ins>"), "{page}");
+        assert!(page.contains("No plan known of: 10.23."));
+        assert!(page.contains("16.11: another plan than the one shown in block 2."));
+        let command = "regtrack sweep 9.0.23,18.4 --base 9.0.23 --bench point-query.pre_range=100 --profile standard \
+                       --rows 1000000 --seconds 10 --write-seconds 15 --warmup 1.5 --stretch 0 --config default \
+                       --data-checksums off --transport unix --launches 3 --precision off";
+        assert!(page.contains(command), "{page}");
+        assert_eq!(page.matches("<svg").count(), page.matches("<title>").count() - 1, "every picture has a title");
+    }
+
+    #[test]
+    fn an_imported_microbenchmark_shows_what_there_is() {
+        let page = bench_page(&fixture::imported(), "point-query.pre_range=100");
+        assert!(page.contains("<b>Rate</b>"));
+        for absent in ["What a query costs", "Second by second", "Plans", "Measure it again", "Latencies</h2>"] {
+            assert!(!page.contains(absent), "{absent}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_many_releases_and_launches_stays_small() {
+        let mut report = fixture::measured();
+        let mut target = report.manifest.targets[7].clone();
+        while report.manifest.targets.len() < 20 {
+            target.id.0.push('x');
+            report.manifest.targets.push(target.clone());
+            report.summaries.push(report.summaries[7].clone());
+            report.rows.iter_mut().for_each(|row| row.cells.push(row.cells[7].clone()));
+        }
+        for cell in report.rows.iter_mut().flat_map(|row| &mut row.cells) {
+            let course = Course {
+                queries_by_second: (0..30).map(|second| 20_000 + 97 * second % 1000).collect(),
+                ..Course::default()
+            };
+            cell.courses = vec![course; 6];
+            cell.launch_rates.resize(6, 20_000.0);
+        }
+        let length = bench_page(&report, "point-query.pre_range=100").len();
+        assert!(length < 200_000, "{length} bytes");
+    }
+
+    #[test]
+    fn a_release_is_compared_with_its_predecessors_and_its_changes_are_set_beside_what_was_measured() {
+        let report = fixture::measured();
+        let site = site(&report);
+        let release =
+            |index| std::str::from_utf8(&site[&Site::new(content(&report, &[])).release_path(index)]).unwrap();
+        assert!(release(6).contains("vs 9.0.23 (base)") && release(6).contains("vs 14.20 (previous major)"));
+        assert!(!release(1).contains("(previous major)"), "the base has its column");
+        assert!(release(6).contains("Measured vs 14.20"));
+        assert!(release(6).contains("Change in 15 ") && release(6).contains("Change in 16 "), "all since 14");
+        assert!(release(6).contains("point-2 (median)") && release(6).contains(">update-one_range=100</a>"));
+        assert!(release(1).contains("2021-11-11: past when this sweep was measured (2026-03-04)"));
+        assert!(release(6).contains(">2028-11-09<"));
+        assert!(release(8).contains("Settings whose value differs") && release(8).contains("<code>worker</code>"));
+        assert!(release(6).contains("No setting differs from 9.0.23 (base), 14.20 (previous major)."));
     }
 
     #[test]

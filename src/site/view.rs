@@ -69,6 +69,12 @@ impl<'a> Site<'a> {
         Link::new(format!("{root}{}", self.release_path(target)), &self.targets()[target].label)
     }
 
+    /// A link to a download, where the site has it.
+    pub(super) fn download_link(&self, root: &str, file_name: &str) -> Option<Link> {
+        let download = self.downloads.iter().find(|download| download.file_name == file_name)?;
+        Some(Link::new(format!("{root}{}", super::download_path(&download.file_name)), &download.file_name))
+    }
+
     /// The protocol, unless the sweep was imported.
     pub(super) fn protocol(&self) -> Option<&'a Protocol> {
         match &self.report.manifest.origin {

@@ -1,35 +1,18 @@
-//! One page per microbenchmark: what it does, and how it went on every release.
+//! What a microbenchmark does, and the command that measures it again.
 
 use serde::Serialize;
 
-use crate::domain::{Cell, Clock, Microbenchmark, Param, RateUnit, ReportRow, Statement, WireProtocol};
-use crate::site::SiteError;
-use crate::site::charts::{self, Point};
-use crate::site::format::{self, decimals_for, fixed, whole};
-use crate::site::view::{self, Fact, Link, Page, Ratio, Site};
+use crate::domain::{
+    Clock, Microbenchmark, Origin, Param, Protocol, RateUnit, ReportRow, Statement, SweepManifest, WireProtocol,
+};
+use crate::site::format::{self, whole};
+use crate::site::view::{Fact, Site};
+
+/// Options of a sweep that say where its servers came from; they are no part of the protocol.
+const SERVER_OPTIONS: [&str; 2] = ["--source", "--variant"];
 
 #[derive(Serialize)]
-struct View {
-    name: String,
-    why: String,
-    facts: Vec<Fact>,
-    statements: Vec<StatementView>,
-    defined: bool,
-    unit: &'static str,
-    base: String,
-    chart: Option<String>,
-    chart_note: String,
-    has_intervals: bool,
-    has_launches: bool,
-    columns: Vec<&'static str>,
-    rows: Vec<Row>,
-    missing: Vec<&'static str>,
-    previous: Option<Link>,
-    next: Option<Link>,
-}
-
-#[derive(Serialize)]
-struct StatementView {
+pub(super) struct StatementView {
     times: u32,
     sql: String,
     params: Vec<ParamView>,
@@ -41,80 +24,7 @@ struct ParamView {
     meaning: String,
 }
 
-#[derive(Serialize)]
-struct Row {
-    link: Link,
-    build: String,
-    rate: String,
-    rate_value: Option<f64>,
-    ratio: Ratio,
-    interval: String,
-    verdict: String,
-    launches: usize,
-    is_base: bool,
-    /// Why there is no rate.
-    gap: Option<String>,
-    counters: Vec<Counter>,
-}
-
-#[derive(Serialize)]
-struct Counter {
-    text: String,
-    value: Option<f64>,
-}
-
-/// A counter column: head, and where its values are.
-type Column = (&'static str, fn(&Cell) -> Option<f64>);
-
-const COLUMNS: [Column; 7] = [
-    ("backend CPU µs/query", |cell| cell.backend_cpu_us_per_query),
-    ("client CPU µs/query", |cell| cell.client_cpu_us_per_query),
-    ("WAL bytes/query", |cell| cell.wal_bytes_per_query),
-    ("buffers/query", |cell| cell.buffers_per_query),
-    ("context switches/query", |cell| cell.switches_per_query),
-    ("instructions/query", |cell| cell.instructions_per_query),
-    ("p95 event latency µs", |cell| cell.latency_us_p95),
-];
-
-/// `bench/<slug>.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
-    (0..site.report.rows.len()).map(|index| page(site, index)).collect()
-}
-
-fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
-    let row = &site.report.rows[index];
-    let definition = row.definition.as_ref();
-    let (columns, missing): (Vec<Column>, Vec<Column>) =
-        COLUMNS.iter().partition(|(_, value)| row.cells.iter().any(|cell| value(cell).is_some()));
-    let neighbour = |index: Option<usize>| {
-        index.filter(|&index| index < site.report.rows.len()).map(|index| site.bench_link("../", index))
-    };
-    let view = View {
-        name: row.name.clone(),
-        why: definition.map(|definition| definition.why.clone()).unwrap_or_default(),
-        facts: facts(site, row),
-        statements: definition.map(|definition| statements(site, definition)).unwrap_or_default(),
-        defined: definition.is_some(),
-        unit: view::unit(row.unit),
-        base: site.base_label().to_owned(),
-        chart: chart(site, row)?,
-        chart_note: chart_note(site, row),
-        has_intervals: row.cells.iter().any(|cell| cell.relative.is_some_and(|r| r.interval.is_some())),
-        has_launches: row.cells.iter().any(|cell| !cell.launch_rates.is_empty()),
-        rows: rows(site, row, &columns),
-        columns: columns.iter().map(|column| column.0).collect(),
-        missing: missing.iter().map(|column| column.0).collect(),
-        previous: neighbour(index.checked_sub(1)),
-        next: neighbour(Some(index + 1)),
-    };
-    let title = row.name.clone();
-    let description = format!("{} on {}, relative to {}.", row.name, site.title(), site.base_label());
-    let mut page = Page::new(&site.bench_path(index), "bench.html", title, description, &view)?;
-    page.crumbs = vec![Link::new("../index.html#heat-map", "Microbenchmarks")];
-    Ok(page)
-}
-
-fn facts(site: &Site, row: &ReportRow) -> Vec<Fact> {
+pub(super) fn facts(site: &Site, row: &ReportRow) -> Vec<Fact> {
     let title = site.report.groups.iter().find(|group| group.name == row.group).map(|group| group.title.as_str());
     let group = title.map_or_else(|| row.group.clone(), |title| format!("{}: {title}", row.group));
     let mut facts = vec![Fact::new("Group", group)];
@@ -160,7 +70,7 @@ fn duration(site: &Site, clock: Clock) -> String {
     }
 }
 
-fn statements(site: &Site, definition: &Microbenchmark) -> Vec<StatementView> {
+pub(super) fn statements(site: &Site, definition: &Microbenchmark) -> Vec<StatementView> {
     let rows = site.protocol().map(|protocol| protocol.rows);
     let statement = |statement: &Statement| StatementView {
         times: statement.times,
@@ -171,7 +81,7 @@ fn statements(site: &Site, definition: &Microbenchmark) -> Vec<StatementView> {
 }
 
 /// Replaces the middle of a long list of placeholders: `$1, $2, …, $100`.
-fn shorten(sql: &str) -> String {
+pub(super) fn shorten(sql: &str) -> String {
     const LONGEST: usize = 6;
     let parts: Vec<&str> = sql.split(',').collect();
     // The first and the last of a list stand beside a parenthesis and are not counted here.
@@ -239,63 +149,69 @@ fn meaning(first: Param, last: Param, run: usize, rows: Option<u64>) -> String {
     }
 }
 
-fn chart(site: &Site, row: &ReportRow) -> Result<Option<String>, SiteError> {
-    let base = site.paired_launches(&row.cells[site.report.base]);
-    let point = |(index, cell): (usize, &Cell)| {
-        let relative = view::relative(site, index, cell);
-        let launches = site.paired_launches(cell).iter().zip(base).map(|(rate, base)| rate / base).collect::<Vec<_>>();
-        Point {
-            label: site.targets()[index].label.clone(),
-            ratio: relative.map(|relative| relative.ratio),
-            interval: relative.and_then(|relative| relative.interval),
-            // A single launch is the ratio itself.
-            launches: if launches.len() > 1 { launches } else { Vec::new() },
-        }
-    };
-    let points: Vec<Point> = row.cells.iter().enumerate().map(point).collect();
-    let title = format!("Relative QPS of {} over releases; {} is 1.00", row.name, site.base_label());
-    charts::relative(&points, &title).map_err(|source| SiteError::Chart { chart: row.name.clone(), source })
+/// The command that measures a row again, for the base and the newest release. `None` for imported tables.
+pub(super) fn command(site: &Site, row: &ReportRow) -> Option<String> {
+    let manifest = &site.report.manifest;
+    let Origin::Measured { profile, protocol } = &manifest.origin else { return None };
+    let base = site.targets().get(site.report.base)?.version.to_string();
+    let newest = site.targets().last()?.version.to_string();
+    let releases = if newest == base { base.clone() } else { format!("{base},{newest}") };
+    let mut words = vec!["regtrack sweep".to_owned(), releases, format!("--base {base}")];
+    words.push(format!("--bench {}", quoted(&row.name)));
+    let connections = row.definition.as_ref().map_or(1, |definition| definition.connections);
+    words.extend((connections > 1).then(|| format!("--connections {connections}")));
+    words.push(format!("--profile {}", quoted(profile)));
+    words.extend(protocol_options(protocol));
+    words.extend(sweep_options(manifest));
+    Some(words.join(" "))
 }
 
-/// What the marks of the chart mean, as far as they are there.
-fn chart_note(site: &Site, row: &ReportRow) -> String {
-    let mut note = format!("Line: relative QPS; {} is 1.00.", site.base_label());
-    if row.cells.iter().any(|cell| cell.relative.is_some_and(|relative| relative.interval.is_some())) {
-        note.push_str(" Whiskers: 95 % intervals.");
+/// The numbers of the protocol that have options; all others come with the profile.
+fn protocol_options(protocol: &Protocol) -> Vec<String> {
+    let mut options = vec![
+        format!("--rows {}", protocol.rows),
+        format!("--seconds {}", protocol.read_seconds),
+        format!("--write-seconds {}", protocol.write_seconds),
+        format!("--warmup {}", protocol.slice_warmup_seconds),
+        format!("--stretch {}", protocol.stretch_seconds),
+        format!("--config {}", quoted(&protocol.config)),
+        format!("--data-checksums {}", if protocol.data_checksums { "on" } else { "off" }),
+        format!("--transport {}", quoted(&protocol.transport)),
+    ];
+    if protocol.suite != BUILT_IN_SUITE {
+        options.push("--suite FILE".to_owned());
     }
-    let paired = |cell: &Cell| site.paired_launches(cell).len() > 1;
-    if paired(&row.cells[site.report.base]) && row.cells.iter().any(paired) {
-        note.push_str(" Grey points: each launch relative to the base's launch in the same block");
-        let partial = |cell: &Cell| cell.rate.is_some() && !paired(cell);
-        note.push_str(if row.cells.iter().any(partial) { " (not for releases that lack a launch)." } else { "." });
-    }
-    if row.cells.iter().any(|cell| cell.relative.is_none()) {
-        note.push_str(" Gaps: no ratio.");
-    }
-    note
+    options
 }
 
-fn rows(site: &Site, row: &ReportRow, columns: &[Column]) -> Vec<Row> {
-    let decimals: Vec<u32> =
-        columns.iter().map(|(_, value)| decimals_for(row.cells.iter().filter_map(value))).collect();
-    let line = |(index, cell): (usize, &Cell)| Row {
-        link: site.release_link("../", index),
-        build: view::build_words(&site.targets()[index]),
-        rate: cell.rate.map_or_else(|| format::NONE.to_owned(), |rate| view::rate(rate, row.unit)),
-        rate_value: cell.rate,
-        ratio: Ratio::new(cell.relative.map(|relative| relative.ratio)),
-        interval: view::interval(view::relative(site, index, cell)),
-        verdict: view::cell_verdict(site, index, cell.relative),
-        launches: cell.launch_rates.len(),
-        is_base: index == site.report.base,
-        gap: if cell.rate.is_none() { Some(view::gap(cell)) } else { None },
-        counters: columns.iter().zip(&decimals).map(|(column, &decimals)| counter(column.1(cell), decimals)).collect(),
-    };
-    row.cells.iter().enumerate().map(line).collect()
+/// Name of the suite that needs no option.
+const BUILT_IN_SUITE: &str = "sysbench";
+
+fn sweep_options(manifest: &SweepManifest) -> Vec<String> {
+    let mut options = vec![format!("--launches {}", manifest.launches)];
+    options.push(manifest.stopping.map_or_else(
+        || "--precision off".to_owned(),
+        |stopping| format!("--precision {}%", format::plain(stopping.precision * 100.0)),
+    ));
+    options.extend(manifest.placement.map(|placement| format!("--placement {placement}")));
+    let arguments = &manifest.arguments;
+    for name in SERVER_OPTIONS {
+        let follows = |at: usize| arguments.get(at + 1).map(String::as_str);
+        let value = arguments.iter().enumerate().find_map(|(at, argument)| {
+            if argument == name { follows(at) } else { argument.strip_prefix(name)?.strip_prefix('=') }
+        });
+        options.extend(value.map(|value| format!("{name} {}", quoted(value))));
+    }
+    options
 }
 
-fn counter(value: Option<f64>, decimals: u32) -> Counter {
-    Counter { text: value.map_or_else(|| format::NONE.to_owned(), |value| fixed(value, decimals)), value }
+/// A word as a shell takes it literally.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | ',' | '+' | '@' | '=');
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
@@ -335,5 +251,11 @@ mod tests {
             lines(&[Param::Uniform { over: Some(1), keep: Some(0) }, Param::Offset { of: 1, plus: -99 }]),
             ["$1: uniform integer from 1 to 1, kept as value 0 for later in the event (int8)", "$2: $1 − 99 (int8)"]
         );
+    }
+
+    #[test]
+    fn a_word_reaches_the_program_as_it_is() {
+        assert_eq!(quoted("point-query_range=100@c4"), "point-query_range=100@c4");
+        assert_eq!(quoted("it's *"), r"'it'\''s *'");
     }
 }
