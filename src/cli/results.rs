@@ -88,7 +88,9 @@ impl Results {
             download("slices.parquet", "Parquet", "Every slice with all its counters and latency histogram", parquet),
             download("manifest.json", "Manifest", "Protocol, builds, settings and machine", manifest),
         ];
-        let files = site::render(&Content { report, downloads: &downloads, majors: &self.majors }, directory)?;
+        let pairs = analysis::pairs(&self.manifest, &self.slices, &self.catalogue())?;
+        let content = Content { report, pairs: &pairs, downloads: &downloads, majors: &self.majors };
+        let files = site::render(&content, directory)?;
         Ok(files.into_iter().next().unwrap_or_else(|| directory.to_owned()))
     }
 }

@@ -24,7 +24,7 @@ pub use parity::{ClientRun, CountedRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{
-    Blind, Cell, Certainty, GroupSummary, LaunchesWanted, Metric, RelativeCost, RelativeInstructions, RelativeQps,
+    Blind, Cell, Certainty, GroupSummary, LaunchesWanted, Metric, Pairs, RelativeCost, RelativeInstructions, RelativeQps,
     Report, ReportRow, TargetSummary, Verdict,
 };
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};

@@ -3,10 +3,13 @@
 //! The same report gives the same bytes: nothing here reads the clock. Statistics come with the
 //! report; the site sorts and rounds them, and computes only quotients of what is shown.
 
+mod answers;
+mod changes;
 mod charts;
 #[cfg(test)]
 mod fixture;
 mod format;
+mod heat;
 mod output;
 mod pages;
 mod slug;
@@ -19,7 +22,7 @@ use include_dir::{Dir, include_dir};
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use crate::domain::{MajorRelease, Report, SweepManifest};
+use crate::domain::{MajorRelease, Pairs, Report, SweepManifest};
 use output::SiteFile;
 use view::{Link, Page, Site};
 
@@ -31,6 +34,8 @@ static ASSETS: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/assets");
 pub struct Content<'a> {
     /// The sweep that the site is about.
     pub report: &'a Report,
+    /// Its answers relative to every other base.
+    pub pairs: &'a Pairs,
     /// The files that it offers.
     pub downloads: &'a [Download],
     /// What is known about the releases: dates, and what changed in them.
