@@ -21,8 +21,8 @@ use serde::Serialize;
 
 use crate::domain::{
     Cell, Certainty, Group, GroupSummary, LaunchesWanted, Major, Microbenchmark, Minor, Origin, Pairs, RateUnit,
-    RelativeCost, RelativeInstructions, RelativeQps, Report, ReportRow, SliceRecord, Stopping, SweepManifest, Target, TargetId,
-    TargetSummary, Verdict, Version, base_name,
+    RelativeCost, RelativeInstructions, RelativeQps, Report, ReportRow, SliceRecord, Stopping, SweepManifest, Target,
+    TargetId, TargetSummary, Verdict, Version, base_name,
 };
 
 pub use instructions::INSTRUCTIONS_THRESHOLD;

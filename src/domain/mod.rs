@@ -24,8 +24,8 @@ pub use parity::{ClientRun, CountedRun, ParityRecord, ParityRound, Placement};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{
-    Blind, Cell, Certainty, GroupSummary, LaunchesWanted, Metric, Pairs, RelativeCost, RelativeInstructions, RelativeQps,
-    Report, ReportRow, TargetSummary, Verdict,
+    Blind, Cell, Certainty, GroupSummary, LaunchesWanted, Metric, Pairs, RelativeCost, RelativeInstructions,
+    RelativeQps, Report, ReportRow, TargetSummary, Verdict,
 };
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};
 pub use suite::{

@@ -71,6 +71,15 @@ pub(super) fn changes(site: &Site) -> Option<Changes> {
         return None;
     }
     let all = adjacent(site);
+    let judged = all.iter().filter(|found| found.relative.interval.is_some()).count();
+    if judged == 0 {
+        let ratios = counted(all.len(), "ratio", "ratios");
+        let summary = format!(
+            "{ratios} between a release and the one before it, none with an interval: nothing is confirmed, and small \
+             differences may be noise."
+        );
+        return Some(Changes { summary, lists: Vec::new() });
+    }
     let lists = vec![
         list(site, &all, "slower", "Confirmed regressions", "No regression between adjacent releases is confirmed."),
         list(site, &all, "faster", "Confirmed improvements", "No improvement between adjacent releases is confirmed."),
@@ -86,14 +95,7 @@ fn adjacent(site: &Site) -> Vec<Found> {
 }
 
 fn summary(all: &[Found], lists: &[ChangeList]) -> String {
-    let judged = all.iter().filter(|found| found.relative.interval.is_some()).count();
     let ratios = counted(all.len(), "ratio", "ratios");
-    if judged == 0 {
-        return format!(
-            "{ratios} between a release and the one before it, none with an interval: nothing is confirmed, and small \
-             differences may be noise."
-        );
-    }
     if lists[0].count + lists[1].count == 0 {
         return format!("Nothing is confirmed: of {ratios} between adjacent releases none is a confirmed change.");
     }

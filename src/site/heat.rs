@@ -48,7 +48,12 @@ pub(super) fn heat_map(site: &Site) -> HeatMap {
     let row = |index: usize| HeatRow {
         index,
         link: site.bench_link("", index),
-        cells: site.report.rows[index].cells.iter().enumerate().map(|(target, cell)| heat_cell(site, target, cell)).collect(),
+        cells: site.report.rows[index]
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(target, cell)| heat_cell(site, target, cell))
+            .collect(),
     };
     let group = |(name, title, rows): (String, String, Vec<usize>)| HeatGroup {
         name,

@@ -272,12 +272,13 @@ mod tests {
         vec![download("cells.csv", 12_345), download("cells.json", 200)]
     }
 
-    fn content<'a>(report: &'a Report, downloads: &'a [Download]) -> Content<'a> {
-        Content { report, downloads, majors: &[] }
+    fn content<'a>(report: &'a Report, pairs: &'a Pairs, downloads: &'a [Download]) -> Content<'a> {
+        Content { report, pairs, downloads, majors: &[] }
     }
 
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
-        files(&content(report, &downloads())).unwrap().into_iter().map(|file| (file.path, file.bytes)).collect()
+        let files = files(&content(report, &fixture::pairs(report), &downloads())).unwrap();
+        files.into_iter().map(|file| (file.path, file.bytes)).collect()
     }
 
     fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
@@ -345,7 +346,7 @@ mod tests {
             }
             let all: BTreeSet<String> = site.keys().cloned().collect();
             assert_eq!(reached, all, "{name}");
-            assert_eq!(html_pages(&site).count(), 3 + report.rows.len() + report.manifest.targets.len(), "{name}");
+            assert_eq!(html_pages(&site).count(), 5 + report.rows.len() + report.manifest.targets.len(), "{name}");
         }
     }
 
@@ -424,7 +425,8 @@ mod tests {
         assert!(index.contains("title=\"not measured\">–<"));
         let cell = &report.rows[0].cells[4];
         let ratio = format::fixed(cell.relative.unwrap().ratio, 2);
-        let release = std::str::from_utf8(&site[&Site::new(content(&report, &[])).release_path(4)]).unwrap();
+        let release =
+            std::str::from_utf8(&site[&Site::new(content(&report, &Pairs::default(), &[])).release_path(4)]).unwrap();
         assert!(release.contains(&format!(">{ratio}</td>")), "{ratio}");
     }
 
@@ -448,8 +450,8 @@ mod tests {
         let index = std::str::from_utf8(&site["index.html"]).unwrap();
         assert!(index.contains("difference seen in one launch"));
         assert!(!index.contains("95 % interval ["));
-        let published = super::files(&content(&fixture::imported(), &[])).unwrap();
-        let index = std::str::from_utf8(&published[0].bytes).unwrap();
+        let published = self::site(&fixture::imported());
+        let index = std::str::from_utf8(&published["index.html"]).unwrap();
         assert!(index.contains("as published"));
         assert!(!index.contains("one launch"));
     }
@@ -472,18 +474,22 @@ mod tests {
         for name in ["../x.csv", "a/b", "", ".hidden", "a b"] {
             let mut downloads = downloads();
             downloads[1].file_name = name.to_owned();
-            let error = files(&content(&fixture::imported(), &downloads));
+            let error = files(&content(&fixture::imported(), &Pairs::default(), &downloads));
             assert!(matches!(error, Err(SiteError::DownloadName { .. })), "{name}");
         }
         let twice = [downloads(), downloads()].concat();
-        assert!(matches!(files(&content(&fixture::imported(), &twice)), Err(SiteError::DownloadName { .. })));
+        assert!(matches!(
+            files(&content(&fixture::imported(), &Pairs::default(), &twice)),
+            Err(SiteError::DownloadName { .. })
+        ));
     }
 
     #[test]
     fn the_files_are_written_where_they_are_said_to_be() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("site");
-        let written = render(&content(&fixture::measured(), &downloads()), &out).unwrap();
+        let report = fixture::measured();
+        let written = render(&content(&report, &fixture::pairs(&report), &downloads()), &out).unwrap();
         assert_eq!(written[0], out.join("index.html"));
         assert!(written.iter().all(|path| path.is_file()));
         assert_eq!(std::fs::read(out.join("downloads/cells.csv")).unwrap().len(), 12_345);

@@ -199,9 +199,8 @@ fn findings(site: &Site) -> Vec<Comparison> {
 }
 
 fn against(site: &Site, newest: usize, other: usize) -> Comparison {
-    let answers: Vec<(usize, RelativeQps)> = (0..site.report.rows.len())
-        .filter_map(|row| Some((row, site.pairs.relative(other, row, newest)?)))
-        .collect();
+    let answers: Vec<(usize, RelativeQps)> =
+        (0..site.report.rows.len()).filter_map(|row| Some((row, site.pairs.relative(other, row, newest)?))).collect();
     let judged = answers.iter().any(|(_, relative)| relative.interval.is_some());
     let finding = |(index, relative): &(usize, RelativeQps)| {
         let row = &site.report.rows[*index];
@@ -332,7 +331,9 @@ fn group_tables(site: &Site) -> Vec<GroupTable> {
         let rows = (0..site.targets().len()).filter(|&target| target != site.report.base).filter_map(row).collect();
         GroupTable { name: name.clone(), title, rows }
     };
-    view::by_group(site.report).into_iter().map(table).filter(|table| !table.rows.is_empty()).collect()
+    // A group that has no ratio to this base may have some to another.
+    let groups = if site.targets().len() > 1 { view::by_group(site.report) } else { Vec::new() };
+    groups.into_iter().map(table).collect()
 }
 
 fn gaps(site: &Site) -> Vec<Gap> {
