@@ -7,7 +7,9 @@ use polars::prelude::*;
 use super::layout::Layout;
 use super::verdict::{Design, Judged, JudgedRow, judge};
 use super::{AnalysisError, Cell, Origin, RateUnit, RelativeQps, ReportRow, SliceRecord, SweepManifest, Verdict};
-use crate::domain::{Certainty, Course, Measurement, Metric, Outcome, Protocol, RelativeCost, StatementPlan, TargetId};
+use crate::domain::{
+    Certainty, Course, Measurement, Metric, Outcome, Pairs, Protocol, RelativeCost, StatementPlan, TargetId,
+};
 
 /// Numbers of a launch that a cell averages (of a maximum, it takes the largest); each is a column named like the cell's
 /// field.
@@ -129,22 +131,56 @@ pub(super) fn fill(
     fill_courses(rows, samples);
     let size = (rows.len(), manifest.targets.len());
     for metric in [Metric::Qps, Metric::BackendCpu, Metric::Instructions] {
-        if let Origin::Imported { .. } = manifest.origin {
-            for (row, target, layout, judged) in judge_printed(&launches, metric, base)? {
-                set(rows, row, target, metric, Some(judged), layout.single_ratio(1));
-            }
-        } else {
-            let layouts = closed_layouts(&launches, metric, size, base, manifest, rows, slices)?;
-            for (row, judged) in judge(&layouts, design(manifest)).iter().enumerate() {
-                for (target, judged) in judged.comparisons.iter().enumerate() {
-                    set(rows, row, target, metric, *judged, layouts[row].single_ratio(target));
-                }
-            }
-        }
+        answer(rows, &launches, metric, base, manifest, slices)?;
     }
     fill_base(rows, base);
     decide_nothing_by_noise(rows, base);
     Ok(layouts(&launches, Metric::Qps, size, base)?)
+}
+
+/// The answers about rates relative to each target in turn; `rows` is left with those of the last.
+pub(super) fn pairs(
+    rows: &mut [ReportRow],
+    manifest: &SweepManifest,
+    slices: &[SliceRecord],
+) -> Result<Pairs, AnalysisError> {
+    let samples = samples(rows, manifest, slices);
+    let launches = launches(&samples)?;
+    fill_means(rows, &launches)?;
+    let mut answers = Vec::new();
+    for base in 0..manifest.targets.len() {
+        rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|cell| cell.relative = None);
+        answer(rows, &launches, Metric::Qps, base, manifest, slices)?;
+        fill_base(rows, base);
+        decide_nothing_by_noise(rows, base);
+        answers.push(rows.iter().map(|row| row.cells.iter().map(|cell| cell.relative).collect()).collect());
+    }
+    Ok(Pairs::new(answers))
+}
+
+/// Judges one metric relative to the target at `base` and puts the answers into their cells.
+fn answer(
+    rows: &mut [ReportRow],
+    launches: &DataFrame,
+    metric: Metric,
+    base: usize,
+    manifest: &SweepManifest,
+    slices: &[SliceRecord],
+) -> Result<(), AnalysisError> {
+    if let Origin::Imported { .. } = manifest.origin {
+        for (row, target, layout, judged) in judge_printed(launches, metric, base)? {
+            set(rows, row, target, metric, Some(judged), layout.single_ratio(1));
+        }
+        return Ok(());
+    }
+    let size = (rows.len(), manifest.targets.len());
+    let layouts = closed_layouts(launches, metric, size, base, manifest, rows, slices)?;
+    for (row, judged) in judge(&layouts, design(manifest)).iter().enumerate() {
+        for (target, judged) in judged.comparisons.iter().enumerate() {
+            set(rows, row, target, metric, *judged, layouts[row].single_ratio(target));
+        }
+    }
+    Ok(())
 }
 
 /// How far the rows have come, judged by their rates; where nothing was timed, by their instructions.

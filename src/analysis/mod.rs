@@ -23,9 +23,9 @@ mod warnings;
 use serde::Serialize;
 
 use crate::domain::{
-    Cell, Certainty, Group, GroupSummary, LaunchesWanted, Major, Microbenchmark, Minor, Origin, RateUnit, RelativeCost,
-    RelativeInstructions, RelativeQps, Report, ReportRow, SliceRecord, Stopping, SweepManifest, Target, TargetId,
-    TargetSummary, Verdict, Version, base_name,
+    Cell, Certainty, Group, GroupSummary, LaunchesWanted, Major, Microbenchmark, Minor, Origin, Pairs, RateUnit,
+    RelativeCost, RelativeInstructions, RelativeQps, Report, ReportRow, SliceRecord, Stopping, SweepManifest, Target,
+    TargetId, TargetSummary, Verdict, Version, base_name,
 };
 
 pub use changes::{Change, changes};
@@ -139,6 +139,16 @@ pub fn report(
     report.blind = blind::against_itself(manifest, slices, catalogue)?;
     report.warnings.extend(report.blind.as_ref().and_then(warnings::blind));
     Ok(report)
+}
+
+/// What reports on every base say about rates, for the rows and targets of [`report`]: see [`Pairs`].
+pub fn pairs(
+    manifest: &SweepManifest,
+    slices: &[SliceRecord],
+    catalogue: &Catalogue<'_>,
+) -> Result<Pairs, AnalysisError> {
+    let (mut rows, _) = placed_rows(manifest, slices, catalogue);
+    cells::pairs(&mut rows, manifest, slices)
 }
 
 /// A report of filled rows, without warnings.

@@ -41,8 +41,9 @@ fn summarise(group: &str, mut ratios: Vec<Decimal>) -> Option<GroupSummary> {
     let count = Decimal::from(ratios.len());
     let mean = ratios.iter().sum::<Decimal>() / count;
     let median = (ratios[(ratios.len() - 1) / 2] + ratios[ratios.len() / 2]) / Decimal::TWO;
-    let squares: Decimal = ratios.iter().map(|ratio| (ratio - mean) * (ratio - mean)).sum();
-    let variance = squares.checked_div(count - Decimal::ONE);
+    // Σ(r − mean)² / (n − 1) in one division, so that a deviation of exactly half a hundredth is one.
+    let (sum, squares): (Decimal, Decimal) = (ratios.iter().sum(), ratios.iter().map(|ratio| ratio * ratio).sum());
+    let variance = (count * squares - sum * sum).checked_div(count * (count - Decimal::ONE));
     Some(GroupSummary {
         group: group.to_owned(),
         count: ratios.len(),
@@ -103,6 +104,18 @@ mod tests {
         fn rounding_is_within_half_a_hundredth(ratio in 0.0001..1000.0f64) {
             let rounded = float(two_decimals(ratio).unwrap());
             prop_assert!((rounded - ratio).abs() <= 0.005 + 1e-9);
+        }
+
+        /// The pages compute summaries in whole hundredths; see `summarise` in `site/assets/answers.js`.
+        #[test]
+        fn a_summary_is_that_of_whole_numbers(hundredths in proptest::collection::vec(90i64..110, 2..12)) {
+            let summary = summarise("g", hundredths.iter().map(|n| Decimal::new(*n, 2)).collect()).unwrap();
+            let (count, sum) = (hundredths.len() as i64, hundredths.iter().sum::<i64>());
+            let spread = count * hundredths.iter().map(|n| n * n).sum::<i64>() - sum * sum;
+            let below = |deviation: i64| (2 * deviation - 1).pow(2) * count * (count - 1) <= 4 * spread;
+            let stdev = (1..1000).take_while(|deviation| below(*deviation)).count();
+            prop_assert_eq!(summary.avg, float(Decimal::new((2 * sum + count) / (2 * count), 2)));
+            prop_assert_eq!(summary.stdev, Some(float(Decimal::new(stdev as i64, 2))));
         }
 
         #[test]

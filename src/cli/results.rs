@@ -65,7 +65,8 @@ impl Results {
         self.store.export_parquet(&self.manifest.id, parquet.path())?;
         let parquet = std::fs::read(parquet.path()).context("could not read the exported Parquet file")?;
         let (downloads, schemas) = exports::downloads(report, &self.manifest, &self.slices, parquet)?;
-        let content = Content { report, downloads: &downloads, schemas: &schemas, majors: &self.majors };
+        let pairs = analysis::pairs(&self.manifest, &self.slices, &self.catalogue())?;
+        let content = Content { report, pairs: &pairs, downloads: &downloads, schemas: &schemas, majors: &self.majors };
         let files = site::render(&content, directory)?;
         Ok(files.into_iter().next().unwrap_or_else(|| directory.to_owned()))
     }

@@ -32,7 +32,7 @@ pub use plan::{PlanCondition, PlanNode, StatementPlan};
 pub use range::{Bound, ParseRangeError, ReleaseRange, Term};
 pub use release::{Change, MajorRelease, Release, sha256_in};
 pub use report::{
-    Blind, Cell, Certainty, Course, GroupSummary, LaunchesWanted, Metric, RelativeCost, RelativeInstructions,
+    Blind, Cell, Certainty, Course, GroupSummary, LaunchesWanted, Metric, Pairs, RelativeCost, RelativeInstructions,
     RelativeQps, Report, ReportRow, TargetSummary, Verdict,
 };
 pub use slice::{HostFingerprint, Measurement, Outcome, SliceRecord};

@@ -295,6 +295,30 @@ pub enum Verdict {
     Inconclusive,
 }
 
+/// The answers of a sweep relative to each of its targets in turn, as the reports on those bases have them.
+///
+/// An answer relative to another base does not follow from two answers relative to this one: the interval of a
+/// quotient needs the blocks, and the verdict all comparisons with the same base.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pairs {
+    /// By base, row and target, in the order of the report.
+    answers: Vec<Vec<Vec<Option<RelativeQps>>>>,
+}
+
+impl Pairs {
+    /// Of answers by base, row and target.
+    #[must_use]
+    pub const fn new(answers: Vec<Vec<Vec<Option<RelativeQps>>>>) -> Self {
+        Self { answers }
+    }
+
+    /// Rate of `target` relative to that of `base` on a row; `None` where either side is missing.
+    #[must_use]
+    pub fn relative(&self, base: usize, row: usize, target: usize) -> Option<RelativeQps> {
+        *self.answers.get(base)?.get(row)?.get(target)?
+    }
+}
+
 /// Group summaries of one target relative to the base.
 #[derive(Debug, Clone)]
 pub struct TargetSummary {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::domain::{
     Blind, Build, BuildFingerprint, Cell, Certainty, Change, Clock, Course, Finding, FindingStatus, Group,
-    GroupSummary, HostFingerprint, ImportedTarget, MajorRelease, Microbenchmark, Origin, Param, PlanCondition,
-    PlanNode, Protocol, Provenance, RateUnit, RelativeQps, Release, Report, ReportRow, Statement, StatementPlan,
-    SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
+    GroupSummary, HostFingerprint, ImportedTarget, LaunchesWanted, MajorRelease, Microbenchmark, Origin, Pairs, Param,
+    PlanCondition, PlanNode, Protocol, Provenance, RateUnit, RelativeQps, Release, Report, ReportRow, Statement,
+    StatementPlan, SweepManifest, Target, TargetId, TargetSummary, Verdict, WireProtocol,
 };
 
 /// A label that would run as a script if it were not escaped.
@@ -72,6 +72,34 @@ pub(super) fn imported() -> Report {
         }
     }
     report
+}
+
+/// Answers relative to every base: quotients, with intervals as wide as those of the report.
+pub(super) fn pairs(report: &Report) -> Pairs {
+    let answer = |base: usize, row: &ReportRow, target: usize| {
+        let (cell, other) = (row.cells[target].relative?, row.cells[base].relative?);
+        if base == report.base || target == base {
+            return Some(if target == base { itself() } else { cell });
+        }
+        let ratio = cell.ratio / other.ratio;
+        let interval = cell.interval.and(other.interval).map(|_| (ratio - 0.02, ratio + 0.02));
+        let mut certainty = certainty(interval);
+        certainty.confirmed = target % 2 == 1;
+        let verdict = verdict(interval);
+        if verdict == Verdict::Inconclusive && target == 3 {
+            certainty.wanted = Some(LaunchesWanted { more: 40, settles: 0.02 });
+        }
+        certainty.flagged = verdict == Verdict::Inconclusive && target == 4;
+        Some(RelativeQps { ratio, interval, verdict, certainty })
+    };
+    let targets = report.manifest.targets.len();
+    let of_row = |base: usize, row: &ReportRow| (0..targets).map(|target| answer(base, row, target)).collect();
+    let of_base = |base: usize| report.rows.iter().map(|row| of_row(base, row)).collect();
+    Pairs::new((0..targets).map(of_base).collect())
+}
+
+fn itself() -> RelativeQps {
+    RelativeQps { ratio: 1.0, interval: None, verdict: Verdict::Same, certainty: Certainty::default() }
 }
 
 fn report(launches: usize) -> Report {

@@ -3,10 +3,13 @@
 //! The same report gives the same bytes: nothing here reads the clock. Statistics come with the
 //! report; the site sorts and rounds them, and computes only quotients of what is shown.
 
+mod answers;
+mod changes;
 mod charts;
 #[cfg(test)]
 mod fixture;
 mod format;
+mod heat;
 mod multiples;
 mod output;
 mod pages;
@@ -21,7 +24,7 @@ use include_dir::{Dir, include_dir};
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use crate::domain::{MajorRelease, Report, SweepManifest};
+use crate::domain::{MajorRelease, Pairs, Report, SweepManifest};
 use output::SiteFile;
 use view::{Link, Page, Site};
 
@@ -33,6 +36,8 @@ static ASSETS: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/assets");
 pub struct Content<'a> {
     /// The sweep that the site is about.
     pub report: &'a Report,
+    /// Its answers relative to every other base.
+    pub pairs: &'a Pairs,
     /// The files that it offers.
     pub downloads: &'a [Download],
     /// The columns of these files.
@@ -305,17 +310,14 @@ mod tests {
         vec![Schema { table: "cells".to_owned(), about: "One cell.".to_owned(), columns }]
     });
 
-    fn content<'a>(report: &'a Report, downloads: &'a [Download]) -> Content<'a> {
-        Content { report, downloads, schemas: &SCHEMAS, majors: &[] }
+    fn content<'a>(report: &'a Report, pairs: &'a Pairs, downloads: &'a [Download]) -> Content<'a> {
+        Content { report, pairs, downloads, schemas: &SCHEMAS, majors: &[] }
     }
 
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
-        let majors = fixture::majors();
-        files(&Content { majors: &majors, ..content(report, &downloads()) })
-            .unwrap()
-            .into_iter()
-            .map(|file| (file.path, file.bytes))
-            .collect()
+        let (majors, pairs, downloads) = (fixture::majors(), fixture::pairs(report), downloads());
+        let files = files(&Content { majors: &majors, ..content(report, &pairs, &downloads) }).unwrap();
+        files.into_iter().map(|file| (file.path, file.bytes)).collect()
     }
 
     fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
@@ -383,7 +385,7 @@ mod tests {
             }
             let all: BTreeSet<String> = site.keys().cloned().collect();
             assert_eq!(reached, all, "{name}");
-            assert_eq!(html_pages(&site).count(), 4 + report.rows.len() + report.manifest.targets.len(), "{name}");
+            assert_eq!(html_pages(&site).count(), 6 + report.rows.len() + report.manifest.targets.len(), "{name}");
         }
     }
 
@@ -462,7 +464,8 @@ mod tests {
         assert!(index.contains("title=\"not measured\">–<"));
         let cell = &report.rows[0].cells[4];
         let ratio = format::fixed(cell.relative.unwrap().ratio, 2);
-        let release = std::str::from_utf8(&site[&Site::new(content(&report, &[])).release_path(4)]).unwrap();
+        let release =
+            std::str::from_utf8(&site[&Site::new(content(&report, &Pairs::default(), &[])).release_path(4)]).unwrap();
         assert!(release.contains(&format!(">{ratio}</td>")), "{ratio}");
     }
 
@@ -483,7 +486,7 @@ mod tests {
     /// The page of the first microbenchmark that has the name, as text.
     fn bench_page(report: &Report, name: &str) -> String {
         let row = report.rows.iter().position(|row| row.name == name).unwrap();
-        let path = Site::new(content(report, &[])).bench_path(row);
+        let path = Site::new(content(report, &fixture::pairs(report), &[])).bench_path(row);
         String::from_utf8(site(report)[&path].clone()).unwrap()
     }
 
@@ -544,8 +547,10 @@ mod tests {
     fn a_release_is_compared_with_its_predecessors_and_its_changes_are_set_beside_what_was_measured() {
         let report = fixture::measured();
         let site = site(&report);
-        let release =
-            |index| std::str::from_utf8(&site[&Site::new(content(&report, &[])).release_path(index)]).unwrap();
+        let release = |index| {
+            std::str::from_utf8(&site[&Site::new(content(&report, &fixture::pairs(&report), &[])).release_path(index)])
+                .unwrap()
+        };
         assert!(release(6).contains("vs 9.0.23 (base)") && release(6).contains("vs 14.20 (previous major)"));
         assert!(!release(1).contains("(previous major)"), "the base has its column");
         assert!(release(6).contains("Measured vs 14.20"));
@@ -563,8 +568,8 @@ mod tests {
         let index = std::str::from_utf8(&site["index.html"]).unwrap();
         assert!(index.contains("difference seen in one launch"));
         assert!(!index.contains("95 % interval ["));
-        let published = super::files(&content(&fixture::imported(), &[])).unwrap();
-        let index = std::str::from_utf8(&published[0].bytes).unwrap();
+        let published = self::site(&fixture::imported());
+        let index = std::str::from_utf8(&published["index.html"]).unwrap();
         assert!(index.contains("as published"));
         assert!(!index.contains("one launch"));
     }
@@ -587,18 +592,22 @@ mod tests {
         for name in ["../x.csv", "a/b", "", ".hidden", "a b"] {
             let mut downloads = downloads();
             downloads[1].file_name = name.to_owned();
-            let error = files(&content(&fixture::imported(), &downloads));
+            let error = files(&content(&fixture::imported(), &Pairs::default(), &downloads));
             assert!(matches!(error, Err(SiteError::DownloadName { .. })), "{name}");
         }
         let twice = [downloads(), downloads()].concat();
-        assert!(matches!(files(&content(&fixture::imported(), &twice)), Err(SiteError::DownloadName { .. })));
+        assert!(matches!(
+            files(&content(&fixture::imported(), &Pairs::default(), &twice)),
+            Err(SiteError::DownloadName { .. })
+        ));
     }
 
     #[test]
     fn the_files_are_written_where_they_are_said_to_be() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("site");
-        let written = render(&content(&fixture::measured(), &downloads()), &out).unwrap();
+        let report = fixture::measured();
+        let written = render(&content(&report, &fixture::pairs(&report), &downloads()), &out).unwrap();
         assert_eq!(written[0], out.join("index.html"));
         assert!(written.iter().all(|path| path.is_file()));
         assert_eq!(std::fs::read(out.join("downloads/cells.csv")).unwrap().len(), 12_345);

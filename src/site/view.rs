@@ -4,11 +4,12 @@ use serde::Serialize;
 use tera::Value;
 
 use super::{Content, Download, Schema, SiteError, format, slug};
-use crate::domain::{Cell, MajorRelease, Origin, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
+use crate::domain::{Cell, MajorRelease, Origin, Pairs, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
 
 /// A report with the names of its pages.
 pub(super) struct Site<'a> {
     pub(super) report: &'a Report,
+    pub(super) pairs: &'a Pairs,
     pub(super) downloads: &'a [Download],
     pub(super) schemas: &'a [Schema],
     pub(super) majors: &'a [MajorRelease],
@@ -20,10 +21,11 @@ pub(super) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(super) fn new(content: Content<'a>) -> Self {
-        let Content { report, downloads, schemas, majors } = content;
+        let Content { report, pairs, downloads, schemas, majors } = content;
         let cells = report.rows.iter().flat_map(|row| &row.cells);
         Self {
             report,
+            pairs,
             downloads,
             schemas,
             majors,

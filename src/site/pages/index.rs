@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
-use crate::domain::{Cell, GroupSummary, Origin, Verdict};
-use crate::site::SiteError;
+use crate::domain::{Cell, GroupSummary, Origin, RelativeQps, Verdict};
+use crate::site::changes::{Changes, changes};
 use crate::site::charts::{self, COLOURS, Line};
 use crate::site::format::{self, counted, fixed, plain, whole};
-use crate::site::view::{self, Fact, Link, Page, Ratio, SHADES, Site};
+use crate::site::heat::{HeatMap, heat_map};
+use crate::site::view::{self, Fact, Link, Page, Ratio, Site};
+use crate::site::{SiteError, answers};
 
 /// Lines of a list of findings.
 const FINDINGS: usize = 6;
@@ -18,6 +20,7 @@ struct View {
     facts: Vec<Fact>,
     warnings: Vec<String>,
     releases: Vec<Release>,
+    changes: Option<Changes>,
     findings: Vec<Comparison>,
     chart: Option<String>,
     /// Legend of the chart: index of the colour, name.
@@ -25,6 +28,7 @@ struct View {
     groups: Vec<GroupTable>,
     heat: HeatMap,
     gaps: Vec<Gap>,
+    data: String,
 }
 
 #[derive(Serialize)]
@@ -80,38 +84,6 @@ struct GroupRow {
     stdev: String,
 }
 
-#[derive(Serialize)]
-struct HeatMap {
-    releases: Vec<Link>,
-    groups: Vec<HeatGroup>,
-    /// Legend: class and lower or upper limit.
-    legend: Vec<Ratio>,
-    has_intervals: bool,
-}
-
-#[derive(Serialize)]
-struct HeatGroup {
-    name: String,
-    title: String,
-    rows: Vec<HeatRow>,
-}
-
-#[derive(Serialize)]
-struct HeatRow {
-    link: Link,
-    cells: Vec<HeatCell>,
-}
-
-#[derive(Serialize)]
-struct HeatCell {
-    ratio: Ratio,
-    /// Reason for a gap, or the interval and the verdict.
-    note: String,
-    failed: bool,
-    /// Whether the verdict is that it changed.
-    sure: bool,
-}
-
 /// A failed cell, spelled out for those who cannot hover.
 #[derive(Serialize)]
 struct Gap {
@@ -130,6 +102,7 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         facts: facts(site),
         warnings: site.report.warnings.clone(),
         releases: releases(site),
+        changes: changes(site),
         findings: findings(site),
         chart: median_chart(site, &lines)?,
         keys: lines
@@ -140,6 +113,7 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         groups: group_tables(site),
         heat: heat_map(site),
         gaps: gaps(site),
+        data: answers::json(site, false),
     };
     let title = format!("{heading}: relative QPS of {}", microbenchmarks(site));
     let description = format!(
@@ -216,76 +190,45 @@ fn findings(site: &Site) -> Vec<Comparison> {
         return Vec::new();
     };
     let base = site.report.base;
-    let mut comparisons = Vec::new();
-    if newest != base {
-        comparisons.push(against_base(site, newest));
-    }
-    if let Some(previous) = newest.checked_sub(1).filter(|&previous| previous != base) {
-        comparisons.push(against_previous(site, newest, previous));
-    }
-    comparisons
+    let previous = newest.checked_sub(1).filter(|&previous| previous != base);
+    [Some(base).filter(|&base| base != newest), previous]
+        .into_iter()
+        .flatten()
+        .map(|other| against(site, newest, other))
+        .collect()
 }
 
-fn against_base(site: &Site, newest: usize) -> Comparison {
-    let base = site.report.base;
-    let findings = site.report.rows.iter().enumerate().filter_map(|(index, row)| {
-        let relative = row.cells[newest].relative?;
-        Some(Finding {
-            link: site.bench_link("", index),
+fn against(site: &Site, newest: usize, other: usize) -> Comparison {
+    let answers: Vec<(usize, RelativeQps)> =
+        (0..site.report.rows.len()).filter_map(|row| Some((row, site.pairs.relative(other, row, newest)?))).collect();
+    let judged = answers.iter().any(|(_, relative)| relative.interval.is_some());
+    let finding = |(index, relative): &(usize, RelativeQps)| {
+        let row = &site.report.rows[*index];
+        Finding {
+            link: site.bench_link("", *index),
             group: row.group.clone(),
             ratio: Ratio::new(Some(relative.ratio)),
-            interval: view::interval(Some(relative)),
-            grounds: if relative.interval.is_some() {
-                relative.words()
-            } else {
-                evidence(&row.cells[newest], &row.cells[base])
-            },
-        })
-    });
-    let findings: Vec<Finding> = findings.collect();
-    let intervals = site.has_intervals();
-    let summary = if intervals {
-        let count = |verdict: Verdict| {
-            let cells = site.report.rows.iter().filter_map(|row| row.cells[newest].relative);
-            cells.filter(|relative| relative.verdict == verdict).count()
-        };
-        format!(
-            "Of {}: {} faster, {} slower, {} without change, {} where these launches cannot tell.",
-            counted(findings.len(), "ratio", "ratios"),
-            count(Verdict::Improved),
-            count(Verdict::Regressed),
-            count(Verdict::Same),
-            count(Verdict::Inconclusive)
-        )
-    } else {
-        tally(&findings)
+            interval: view::interval(Some(*relative)),
+            grounds: if judged { relative.words() } else { evidence(&row.cells[newest], &row.cells[other]) },
+        }
     };
-    let caveat = if intervals { String::new() } else { without_interval(site) };
-    Comparison { judged: intervals, ..comparison(site, newest, base, findings, summary, caveat) }
+    let findings: Vec<Finding> = answers.iter().map(finding).collect();
+    let summary = if judged { verdicts(&answers) } else { tally(&findings) };
+    let caveat = if judged { String::new() } else { without_interval(site) };
+    Comparison { judged, ..comparison(site, newest, other, findings, summary, caveat) }
 }
 
-fn against_previous(site: &Site, newest: usize, previous: usize) -> Comparison {
-    let findings = site.report.rows.iter().enumerate().filter_map(|(index, row)| {
-        let (cell, other) = (&row.cells[newest], &row.cells[previous]);
-        let ratio = view::quotient(cell, other)?;
-        Some(Finding {
-            link: site.bench_link("", index),
-            group: row.group.clone(),
-            ratio: Ratio::new(Some(ratio)),
-            interval: format::NONE.to_owned(),
-            grounds: evidence(cell, other),
-        })
-    });
-    let findings: Vec<Finding> = findings.collect();
-    let summary = tally(&findings);
-    let caveat = if site.has_intervals() {
-        "Quotients of the ratios to the base. Intervals and verdicts exist against the base only, so these are \
-         differences seen, not verdicts; make the predecessor the base to get them."
-            .to_owned()
-    } else {
-        without_interval(site)
-    };
-    comparison(site, newest, previous, findings, summary, caveat)
+/// How many ratios have which verdict.
+fn verdicts(answers: &[(usize, RelativeQps)]) -> String {
+    let count = |verdict: Verdict| answers.iter().filter(|(_, relative)| relative.verdict == verdict).count();
+    format!(
+        "Of {}: {} faster, {} slower, {} without change, {} where these launches cannot tell.",
+        counted(answers.len(), "ratio", "ratios"),
+        count(Verdict::Improved),
+        count(Verdict::Regressed),
+        count(Verdict::Same),
+        count(Verdict::Inconclusive)
+    )
 }
 
 /// How many ratios, as shown, lie on either side of the neutral range of the colour scale.
@@ -388,50 +331,9 @@ fn group_tables(site: &Site) -> Vec<GroupTable> {
         let rows = (0..site.targets().len()).filter(|&target| target != site.report.base).filter_map(row).collect();
         GroupTable { name: name.clone(), title, rows }
     };
-    view::by_group(site.report).into_iter().map(table).filter(|table| !table.rows.is_empty()).collect()
-}
-
-fn heat_map(site: &Site) -> HeatMap {
-    let cell = |(target, cell): (usize, &Cell)| HeatCell {
-        ratio: Ratio::new(cell.relative.map(|relative| relative.ratio)),
-        note: heat_note(site, target, cell),
-        failed: cell.rate.is_none() && cell.failure.is_some(),
-        sure: cell.relative.is_some_and(|r| matches!(r.verdict, Verdict::Improved | Verdict::Regressed)),
-    };
-    let row = |index: usize| HeatRow {
-        link: site.bench_link("", index),
-        cells: site.report.rows[index].cells.iter().enumerate().map(cell).collect(),
-    };
-    let group = |(name, title, rows): (String, String, Vec<usize>)| HeatGroup {
-        name,
-        title,
-        rows: rows.into_iter().map(row).collect(),
-    };
-    HeatMap {
-        releases: (0..site.targets().len()).map(|index| site.release_link("", index)).collect(),
-        groups: view::by_group(site.report).into_iter().map(group).collect(),
-        legend: legend(),
-        has_intervals: site.has_intervals(),
-    }
-}
-
-fn heat_note(site: &Site, target: usize, cell: &Cell) -> String {
-    match view::relative(site, target, cell) {
-        Some(relative) if relative.interval.is_some() => {
-            format!("{}, 95 % interval {}", relative.words(), view::interval(Some(relative)))
-        }
-        Some(_) => String::new(),
-        None if cell.rate.is_some() => "the base has no rate here".to_owned(),
-        None => view::gap(cell),
-    }
-}
-
-/// A swatch per colour, labelled with the mildest ratio that gets it.
-fn legend() -> Vec<Ratio> {
-    let hundredth = 0.01;
-    let slower = SHADES.iter().rev().map(|limit| limit - hundredth);
-    let faster = SHADES.iter().map(|limit| format::two_decimals(1.0 / limit) + hundredth);
-    slower.chain([1.0]).chain(faster).map(|ratio| Ratio::new(Some(ratio))).collect()
+    // A group that has no ratio to this base may have some to another.
+    let groups = if site.targets().len() > 1 { view::by_group(site.report) } else { Vec::new() };
+    groups.into_iter().map(table).collect()
 }
 
 fn gaps(site: &Site) -> Vec<Gap> {

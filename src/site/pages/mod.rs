@@ -1,10 +1,12 @@
 //! The pages, one file each. To add one: a file here, a template, a line in [`ALL`].
 
 mod bench;
+mod compare;
 mod downloads;
 mod index;
 mod method;
 mod release;
+mod upgrade;
 
 use super::SiteError;
 use super::view::{Page, Site};
@@ -13,4 +15,5 @@ use super::view::{Page, Site};
 type Pages = fn(&Site) -> Result<Vec<Page>, SiteError>;
 
 /// Every kind of page, in the order in which their files are listed.
-pub(super) const ALL: [Pages; 5] = [index::pages, bench::pages, release::pages, method::pages, downloads::pages];
+pub(super) const ALL: [Pages; 7] =
+    [index::pages, compare::pages, upgrade::pages, bench::pages, release::pages, method::pages, downloads::pages];
