@@ -37,6 +37,7 @@ pub fn week_summary(report: &Report) -> Option<WeekSummary> {
         week: Week::of_sweep(&manifest.id, manifest.created_at),
         sweep: manifest.id.clone(),
         updated_at: manifest.updated_at,
+        told_at: None,
         regtrack: manifest.regtrack.clone(),
         kernel: manifest.host.as_ref().map(|host| host.kernel.clone()).unwrap_or_default(),
         series: series_key(protocol, manifest.host.as_ref(), &base.id),
@@ -106,6 +107,7 @@ pub fn corrected(mut summary: WeekSummary, told: &WeekSummary) -> WeekSummary {
         summary.cells.iter().map(|cell| (names(summary, cell), cell.answer)).collect()
     };
     let (was, is) = (answers(told), answers(&summary));
+    summary.told_at = told.told_at.or(Some(told.updated_at));
     summary.corrections.clone_from(&told.corrections);
     for ((microbenchmark, target), was) in was {
         let is = is.get(&(microbenchmark.clone(), target.clone())).copied().flatten();
@@ -173,6 +175,7 @@ fn week_of(week: WeekSummary, news: News) -> HistoryWeek {
         gaps: week.cells.len() - cells,
         sweep: week.sweep,
         updated_at: week.updated_at,
+        told_at: week.told_at.unwrap_or(week.updated_at),
         regtrack: week.regtrack,
         kernel: week.kernel,
         targets: week.targets,
@@ -209,6 +212,12 @@ fn later(older: &WeekSummary, newer: &WeekSummary) -> WeekSummary {
             merged.cells.push(WeekCell { microbenchmark, target, ..*cell });
         }
     }
+    // One that is named after the week is what the week is known by.
+    let is_weekly = |id: &str| id.starts_with(&newer.week.to_string());
+    if is_weekly(&older.sweep) || (older.sweep < newer.sweep && !is_weekly(&newer.sweep)) {
+        merged.sweep.clone_from(&older.sweep);
+    }
+    merged.told_at = older.told_at.or(Some(older.updated_at));
     merged.corrections.splice(0..0, older.corrections.iter().cloned());
     merged
 }
@@ -329,7 +338,10 @@ fn news_of(
     seen: &mut BTreeSet<TargetId>,
 ) -> News {
     let mut news = News { corrections: week.corrections.clone(), ..News::default() };
-    news.targets.extend(week.targets.iter().filter(|target| seen.insert(target.id.clone())).cloned());
+    let answered: BTreeSet<u16> =
+        week.cells.iter().filter(|cell| cell.answer.is_some()).map(|cell| cell.target).collect();
+    let is_new = |(target, index): &(&WeekTarget, u16)| answered.contains(index) && seen.insert(target.id.clone());
+    news.targets.extend(week.targets.iter().zip(0..).filter(is_new).map(|(target, _)| target.clone()));
     for cell in &week.cells {
         let Some(is) = cell.answer else { continue };
         let (microbenchmark, id) = names(week, cell);

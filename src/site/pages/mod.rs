@@ -2,9 +2,11 @@
 
 mod bench;
 mod downloads;
+mod history;
 mod index;
 mod method;
 mod release;
+mod week;
 
 use super::SiteError;
 use super::view::{Page, Site};
@@ -13,4 +15,5 @@ use super::view::{Page, Site};
 type Pages = fn(&Site) -> Result<Vec<Page>, SiteError>;
 
 /// Every kind of page, in the order in which their files are listed.
-pub(super) const ALL: [Pages; 5] = [index::pages, bench::pages, release::pages, method::pages, downloads::pages];
+pub(super) const ALL: [Pages; 7] =
+    [index::pages, bench::pages, release::pages, history::pages, week::pages, method::pages, downloads::pages];
