@@ -191,3 +191,57 @@ fn median(values: &mut [f64]) -> f64 {
         count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A little noise that is the same every time, about evenly in −1 … 1.
+    fn noise(index: usize) -> f64 {
+        2.0 * ((index as f64 * 12.9898).sin() * 43_758.545_3).fract().abs() - 1.0
+    }
+
+    fn series(levels: &[(usize, f64)]) -> Vec<f64> {
+        let level = levels.iter().flat_map(|(count, level)| std::iter::repeat_n(*level, *count));
+        level.enumerate().map(|(index, level)| level + noise(index)).collect()
+    }
+
+    #[test]
+    fn steps_are_found_where_they_are() {
+        let places = |values: &[f64]| changes(values).iter().map(|change| change.at).collect::<Vec<_>>();
+        assert_eq!(places(&series(&[(52, 0.0)])), Vec::<usize>::new());
+        assert_eq!(places(&series(&[(26, 0.0), (26, 4.0)])), [26]);
+        // Down and up again, which a single look at both halves would miss.
+        assert_eq!(places(&series(&[(40, 0.0), (8, -5.0), (40, 0.0)])), [40, 48]);
+        assert_eq!(places(&series(&[(30, 0.0), (30, 4.0), (30, 8.0)])), [30, 60]);
+        // The newest three values of a year.
+        assert_eq!(places(&series(&[(49, 0.0), (3, 8.0)])), [49]);
+    }
+
+    #[test]
+    fn one_or_two_odd_values_are_no_change() {
+        let mut values = series(&[(52, 0.0)]);
+        values[20] = 50.0;
+        values[40] = -50.0;
+        values[41] = -60.0;
+        assert_eq!(changes(&values), []);
+    }
+
+    #[test]
+    fn levels_are_those_between_the_changes() {
+        let found = changes(&series(&[(30, 1.0), (30, 5.0)]));
+        let [Change { before, after, .. }] = found[..] else { panic!("{found:?}") };
+        assert!((before - 1.0).abs() < 0.3 && (after - 5.0).abs() < 0.3, "{found:?}");
+    }
+
+    #[test]
+    fn what_has_no_noise_or_no_length_has_no_change() {
+        assert_eq!(changes(&[]), []);
+        assert_eq!(changes(&[1.0; 7]), []);
+        assert_eq!(changes(&[0.1; 100]), []);
+        assert_eq!(changes(&[0.0, f64::NAN, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), []);
+        // Exact numbers that do change.
+        let exact: Vec<f64> = (0..20).map(|index| f64::from(u8::from(index >= 10))).collect();
+        assert_eq!(changes(&exact).len(), 1);
+    }
+}

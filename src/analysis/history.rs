@@ -37,6 +37,7 @@ pub fn week_summary(report: &Report) -> Option<WeekSummary> {
         week: Week::of_sweep(&manifest.id, manifest.created_at),
         sweep: manifest.id.clone(),
         updated_at: manifest.updated_at,
+        told_at: None,
         regtrack: manifest.regtrack.clone(),
         kernel: manifest.host.as_ref().map(|host| host.kernel.clone()).unwrap_or_default(),
         series: series_key(protocol, manifest.host.as_ref(), &base.id),
@@ -106,6 +107,7 @@ pub fn corrected(mut summary: WeekSummary, told: &WeekSummary) -> WeekSummary {
         summary.cells.iter().map(|cell| (names(summary, cell), cell.answer)).collect()
     };
     let (was, is) = (answers(told), answers(&summary));
+    summary.told_at = told.told_at.or(Some(told.updated_at));
     summary.corrections.clone_from(&told.corrections);
     for ((microbenchmark, target), was) in was {
         let is = is.get(&(microbenchmark.clone(), target.clone())).copied().flatten();
@@ -173,6 +175,7 @@ fn week_of(week: WeekSummary, news: News) -> HistoryWeek {
         gaps: week.cells.len() - cells,
         sweep: week.sweep,
         updated_at: week.updated_at,
+        told_at: week.told_at.unwrap_or(week.updated_at),
         regtrack: week.regtrack,
         kernel: week.kernel,
         targets: week.targets,
@@ -209,6 +212,12 @@ fn later(older: &WeekSummary, newer: &WeekSummary) -> WeekSummary {
             merged.cells.push(WeekCell { microbenchmark, target, ..*cell });
         }
     }
+    // One that is named after the week is what the week is known by.
+    let is_weekly = |id: &str| id.starts_with(&newer.week.to_string());
+    if is_weekly(&older.sweep) || (older.sweep < newer.sweep && !is_weekly(&newer.sweep)) {
+        merged.sweep.clone_from(&older.sweep);
+    }
+    merged.told_at = older.told_at.or(Some(older.updated_at));
     merged.corrections.splice(0..0, older.corrections.iter().cloned());
     merged
 }
@@ -329,7 +338,10 @@ fn news_of(
     seen: &mut BTreeSet<TargetId>,
 ) -> News {
     let mut news = News { corrections: week.corrections.clone(), ..News::default() };
-    news.targets.extend(week.targets.iter().filter(|target| seen.insert(target.id.clone())).cloned());
+    let answered: BTreeSet<u16> =
+        week.cells.iter().filter(|cell| cell.answer.is_some()).map(|cell| cell.target).collect();
+    let is_new = |(target, index): &(&WeekTarget, u16)| answered.contains(index) && seen.insert(target.id.clone());
+    news.targets.extend(week.targets.iter().zip(0..).filter(is_new).map(|(target, _)| target.clone()));
     for cell in &week.cells {
         let Some(is) = cell.answer else { continue };
         let (microbenchmark, id) = names(week, cell);
@@ -344,4 +356,230 @@ fn news_of(
         }
     }
     news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Verdict;
+
+    /// The `number`th week from some Monday on.
+    fn week(number: usize) -> Week {
+        let first: jiff::civil::Date = "2026-01-05".parse().unwrap();
+        Week::of(first.checked_add(jiff::Span::new().weeks(i64::try_from(number).unwrap())).unwrap())
+    }
+
+    fn answer(ratio: f64, confirmed: bool) -> Answer {
+        let verdict = match ratio {
+            _ if !confirmed => Verdict::Inconclusive,
+            ratio if ratio > 1.0 => Verdict::Improved,
+            _ => Verdict::Regressed,
+        };
+        Answer { ratio, interval: None, verdict, confirmed }
+    }
+
+    /// A week of one microbenchmark, with the answer of each target; the first is the base.
+    fn summary(number: usize, targets: &[(&str, Option<Answer>)]) -> WeekSummary {
+        let target = |(label, _): &(&str, Option<Answer>)| WeekTarget {
+            id: TargetId(format!("{label}-aaaa")),
+            label: (*label).to_owned(),
+            version: label.parse().unwrap(),
+        };
+        let cells = targets.iter().zip(0..).map(|((_, answer), target)| WeekCell {
+            microbenchmark: 0,
+            target,
+            answer: *answer,
+            rate: answer.map(|answer| 100.0 * answer.ratio),
+        });
+        let at = format!("{}T12:00:00Z", week(number).monday()).parse().unwrap();
+        WeekSummary {
+            week: week(number),
+            sweep: week(number).to_string(),
+            updated_at: at,
+            told_at: None,
+            regtrack: "0.1.0".to_owned(),
+            kernel: "6.1".to_owned(),
+            series: SeriesKey(vec![
+                ("machine".to_owned(), "a".to_owned()),
+                ("base".to_owned(), "16.1-aaaa".to_owned()),
+            ]),
+            base: 0,
+            targets: targets.iter().map(target).collect(),
+            microbenchmarks: vec!["scan".to_owned()],
+            cells: cells.collect(),
+            corrections: Vec::new(),
+        }
+    }
+
+    /// Weeks of a base and one target with these ratios and nothing confirmed.
+    fn weeks(ratios: &[f64]) -> Vec<WeekSummary> {
+        let week = |(number, ratio): (usize, &f64)| {
+            summary(number, &[("16.1", Some(answer(1.0, false))), ("17.1", Some(answer(*ratio, false)))])
+        };
+        ratios.iter().enumerate().map(week).collect()
+    }
+
+    /// A little noise that is the same every time.
+    fn noise(index: usize) -> f64 {
+        0.002 * ((index as f64 * 12.9898).sin() * 43_758.545).fract()
+    }
+
+    #[test]
+    fn what_cannot_be_compared_stands_apart_with_the_reason() {
+        let mut all = weeks(&[0.9, 0.91, 0.92]);
+        all[0].series.0[0].1 = "b".to_owned();
+        all.reverse();
+        let history = history(&all);
+        let sizes: Vec<usize> = history.series.iter().map(|series| series.weeks.len()).collect();
+        assert_eq!(sizes, [2, 1]);
+        assert_eq!(history.series[0].apart, None);
+        assert_eq!(history.series[1].apart.as_deref(), Some("machine: b instead of a"));
+        assert_eq!(history.series[0].base(), "16.1");
+        assert!(super::history(&[]).series.is_empty());
+    }
+
+    #[test]
+    fn a_single_week_and_a_week_of_failures_are_histories_too() {
+        let single = history(&weeks(&[0.9]));
+        let news = &single.series[0].weeks[0].news;
+        assert_eq!(news.targets.len(), 2);
+        assert!(news.confirmed.is_empty() && single.series[0].tracks.iter().all(|track| track.changes.is_empty()));
+
+        let failed = summary(1, &[("16.1", None), ("17.1", None), ("18.1", None)]);
+        let history = history(&[weeks(&[0.9])[0].clone(), failed]);
+        let last = &history.series[0].weeks[1];
+        assert_eq!((last.cells, last.gaps), (0, 3));
+        assert!(last.news.targets.is_empty(), "18.1 has no answer yet: {:?}", last.news);
+        assert_eq!(history.series[0].tracks.len(), 2);
+    }
+
+    #[test]
+    fn a_step_is_found_once_enough_weeks_have_shown_it() {
+        let ratios: Vec<f64> = (0..40).map(|index| if index < 20 { 0.95 } else { 0.90 } + noise(index)).collect();
+        let history = history(&weeks(&ratios));
+        let series = &history.series[0];
+        let track = series.tracks.iter().find(|track| !track.changes.is_empty()).unwrap();
+        let [change] = track.changes[..] else { panic!("{:?}", track.changes) };
+        assert_eq!(change.at, 20);
+        assert!((22..=24).contains(&change.found), "{change:?}");
+        assert!((change.factor() - 0.9 / 0.95).abs() < 0.002);
+        let told: Vec<usize> = (0..40).filter(|week| !series.weeks[*week].news.changes.is_empty()).collect();
+        assert_eq!(told, [change.found]);
+        // The weeks after it do not move the week in which it is told.
+        let shorter = super::history(&weeks(&ratios[..30]));
+        let found =
+            |history: &History| history.series[0].tracks.iter().find_map(|track| track.changes.first().copied());
+        assert_eq!(found(&shorter).map(|change| change.found), Some(change.found));
+    }
+
+    #[test]
+    fn a_step_that_does_not_matter_is_none() {
+        let ratios: Vec<f64> =
+            (0..40).map(|index| if index < 20 { 1.0 } else { 0.994 } + noise(index) / 10.0).collect();
+        assert!(history(&weeks(&ratios)).series[0].tracks.iter().all(|track| track.changes.is_empty()));
+    }
+
+    #[test]
+    fn a_line_of_a_major_goes_on_where_its_minors_end() {
+        let base = ("16.1", Some(answer(1.0, false)));
+        let week = |index: usize| {
+            let (label, ratio) = if index < 10 { ("17.1", 0.95) } else { ("17.2", 0.90) };
+            summary(index, &[base, (label, Some(answer(ratio + noise(index), false)))])
+        };
+        let history = history(&(0..20).map(week).collect::<Vec<_>>());
+        let series = &history.series[0];
+        let names: Vec<String> = series.lines.iter().map(Line::name).collect();
+        assert_eq!(names, ["16.1", "17.1", "17.2", "newest 17"]);
+        let changed: Vec<&Track> = series.tracks.iter().filter(|track| !track.changes.is_empty()).collect();
+        assert_eq!(changed.len(), 1);
+        assert_eq!((changed[0].line, changed[0].changes[0].at, changed[0].points.len()), (3, 10, 20));
+        assert_eq!(series.weeks[10].news.targets[0].label, "17.2");
+    }
+
+    #[test]
+    fn verdicts_are_news_once_and_when_they_are_withdrawn() {
+        let base = ("16.1", Some(answer(1.0, false)));
+        let states = [
+            Some(answer(0.9, true)),
+            Some(answer(0.91, true)),
+            None,
+            Some(answer(0.97, false)),
+            Some(answer(1.1, true)),
+        ];
+        let all: Vec<WeekSummary> =
+            states.iter().enumerate().map(|(index, state)| summary(index, &[base, ("17.1", *state)])).collect();
+        let history = history(&all);
+        let told = |number: usize| {
+            let news = &history.series[0].weeks[number].news;
+            (news.confirmed.len(), news.withdrawn.len())
+        };
+        assert_eq!([told(0), told(1), told(2), told(3), told(4)], [(1, 0), (0, 0), (0, 0), (0, 1), (1, 0)]);
+        let withdrawn = &history.series[0].weeks[3].news.withdrawn[0];
+        assert_eq!(withdrawn.was.unwrap().0, week(1), "the gap between is passed over");
+    }
+
+    #[test]
+    fn corrections_are_kept_and_small_ones_are_none() {
+        let first = weeks(&[0.9]).remove(0);
+        let mut second = weeks(&[0.902]).remove(0);
+        second.updated_at = "2026-01-06T12:00:00Z".parse().unwrap();
+        let second = corrected(second, &first);
+        assert!(second.corrections.is_empty());
+        assert_eq!(second.told_at, Some(first.updated_at));
+        let mut third = weeks(&[0.95]).remove(0);
+        third.updated_at = "2026-01-07T12:00:00Z".parse().unwrap();
+        let third = corrected(third, &second);
+        let fourth = corrected(WeekSummary { corrections: vec![], told_at: None, ..third.clone() }, &third);
+        assert_eq!(fourth, third, "telling the same again corrects nothing");
+        let [correction] = &fourth.corrections[..] else { panic!("{:?}", fourth.corrections) };
+        assert_eq!((correction.at, correction.was.unwrap().ratio), (third.updated_at, 0.902));
+        assert_eq!(fourth.told_at, Some(first.updated_at));
+        let gone = corrected(summary(0, &[("16.1", Some(answer(1.0, false))), ("17.1", None)]), &first);
+        assert_eq!(gone.corrections[0].is, None);
+    }
+
+    #[test]
+    fn sweeps_of_one_week_are_one_week() {
+        let weekly = summary(0, &[("16.1", Some(answer(1.0, false))), ("17.1", Some(answer(0.9, false)))]);
+        let mut other = summary(0, &[("16.1", Some(answer(1.0, false))), ("18.1", Some(answer(0.8, false)))]);
+        other.sweep = "another".to_owned();
+        other.updated_at = "2026-01-09T00:00:00Z".parse().unwrap();
+        let history = history(&[other, weekly]);
+        let [week] = &history.series[0].weeks[..] else { panic!("one week") };
+        assert_eq!((week.sweep.as_str(), week.cells, week.targets.len()), ("2026-W02", 3, 3));
+    }
+
+    #[test]
+    fn a_slow_loss_is_drift_and_a_step_is_not() {
+        let drifting: Vec<f64> = (0..60).map(|index| 1.05 - 0.001 * index as f64 + 2.0 * noise(index)).collect();
+        let drift = |ratios: &[f64]| {
+            let history = history(&weeks(ratios));
+            let series = &history.series[0];
+            series.tracks.iter().find(|track| series.lines[track.line].name() == "17.1").unwrap().drift
+        };
+        let found = drift(&drifting).unwrap();
+        assert!((found.loss() - 0.055).abs() < 0.01 && found.best_week < 8, "{found:?}");
+        let step: Vec<f64> = (0..60).map(|index| if index < 30 { 1.05 } else { 1.0 } + noise(index)).collect();
+        assert_eq!(drift(&step), None);
+        let level: Vec<f64> = (0..60).map(|index| 1.05 + noise(index)).collect();
+        assert_eq!(drift(&level), None);
+    }
+
+    #[test]
+    fn bit_by_bit_from_release_to_release_is_drift_too() {
+        let releases = [("12.1", 1.00), ("13.1", 0.992), ("14.1", 0.984), ("15.1", 0.976), ("16.1", 0.968)];
+        let week = |index: usize| {
+            let cell = |(label, level): &(&'static str, f64)| (*label, Some(answer(level + noise(index) / 4.0, false)));
+            summary(index, &releases.iter().map(cell).collect::<Vec<_>>())
+        };
+        let history = history(&(0..20).map(week).collect::<Vec<_>>());
+        let series = &history.series[0];
+        let drifts: Vec<(String, String)> = series
+            .tracks
+            .iter()
+            .filter_map(|track| Some((series.lines[track.line].name(), series.lines[track.drift?.best_line].name())))
+            .collect();
+        assert!(drifts.contains(&("16.1".to_owned(), "12.1".to_owned())), "{drifts:?}");
+        assert!(!drifts.iter().any(|(line, _)| line == "13.1"), "one step explains it: {drifts:?}");
+    }
 }

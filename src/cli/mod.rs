@@ -6,11 +6,14 @@ mod cache;
 mod compare;
 mod doctor;
 mod exports;
+mod history;
 mod import;
+mod mail;
 mod parity;
 mod placement;
 mod printer;
 mod progress;
+mod publish;
 mod refresh;
 mod report;
 mod results;
@@ -19,8 +22,10 @@ mod servers;
 mod status;
 mod sweep;
 pub mod tables;
+mod timer;
 mod variants;
 mod versions;
+mod weekly;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,12 +86,16 @@ impl Global {
 enum Command {
     /// Measure every release of a range and compare it with a base
     Sweep(Box<sweep::SweepArgs>),
+    /// Measure what is new or due this week, and say what changed since the last
+    Weekly(Box<weekly::WeeklyArgs>),
     /// Get or compile a server of every release of a range, and prove that it works
     Build(Box<build::BuildArgs>),
     /// Compare two releases of a sweep
     Compare(compare::CompareArgs),
     /// Print the tables of a sweep, or write its site
     Report(report::ReportArgs),
+    /// Publish a site: to a directory, another machine or a branch
+    Publish(publish::PublishCommandArgs),
     /// Read published tables of absolute QPS as results
     Import(import::ImportArgs),
     /// Compare regtrack's client with sysbench and pgbench on one server
@@ -168,9 +177,11 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
     let Cli { global, command } = cli;
     match command {
         Command::Sweep(args) => sweep::run(*args, &global, printer),
+        Command::Weekly(args) => weekly::run(*args, &global, printer),
         Command::Build(args) => build::run(&args, &global, printer),
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),
+        Command::Publish(args) => publish::run(args, printer),
         Command::Import(args) => import::run(&args, &global, printer),
         Command::Parity(args) => parity::run(&args, &global, printer),
         Command::Selftest(args) => selftest::run(&args, &global, printer),

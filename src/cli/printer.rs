@@ -47,6 +47,11 @@ impl Printer {
         }
     }
 
+    /// Says what went wrong where that does not end the call.
+    pub(super) fn warn(self, what: &str, error: &anyhow::Error) {
+        self.say(&format!("warning: {what}: {error:#}"));
+    }
+
     /// Shows an error with its causes, each said once.
     #[expect(clippy::unused_self, reason = "whoever prints has been handed the printer")]
     pub(super) fn error(self, error: &anyhow::Error) {

@@ -13,6 +13,7 @@ use crate::catalog::CatalogError;
 use crate::catalog::listing::{Listing, Place};
 use crate::catalog::manifests::Manifests;
 use crate::catalog::refresh::{Addition, Refresh, refresh};
+use crate::catalog::versions::Catalogue;
 
 /// Where a checkout of regtrack has its manifests.
 const CHECKOUT: &str = "versions";
@@ -78,6 +79,32 @@ pub(super) fn run(args: &RefreshArgs, global: &Global, printer: Printer) -> Resu
     Ok(())
 }
 
+/// The releases that this call knows, with those of the listings, and what is new among them. With `--versions DIR` the
+/// manifests there get them as well, unless it is a `dry_run`. Listings that cannot be read are warned of.
+pub(super) fn fresh_catalogue(
+    from: &[Place],
+    dry_run: bool,
+    global: &Global,
+    printer: Printer,
+) -> Result<(Catalogue, Vec<Addition>), Failure> {
+    let target = global.versions.as_deref().map(|directory| Target::choose(Some(directory))).transpose()?;
+    let manifests = target.as_ref().map_or_else(|| Ok(Manifests::builtin()), Target::manifests)?;
+    let catalogue = manifests.catalogue()?;
+    let mut listing = Listing::default();
+    for place in from {
+        let read = Listing::read(place, &catalogue, &mut |note| printer.say(note));
+        if let Err(error) = read.and_then(|read| listing.merge(read)) {
+            printer.warn("no news about releases", &error.into());
+        }
+    }
+    let refresh = refresh(&manifests, &listing)?;
+    refresh.notes.iter().for_each(|note| printer.say(&format!("note: {note}")));
+    if let Some(target) = target.filter(|target| !dry_run && (target.fill || !refresh.changed.is_empty())) {
+        target.write(&refresh, printer)?;
+    }
+    Ok((refresh.manifests.catalogue()?, refresh.additions))
+}
+
 /// The directory whose manifests are refreshed.
 #[derive(Debug)]
 struct Target {
@@ -140,7 +167,8 @@ fn text(additions: &[Addition]) -> String {
     lines.join("\n")
 }
 
-fn line(addition: &Addition) -> String {
+/// `18.7: released 2026-11-12, hash 3fa9c1d2…`
+pub(super) fn line(addition: &Addition) -> String {
     let date = addition.date.map(|date| format!("released {date}"));
     let hash = addition.sha256.as_ref().map(|hash| format!("hash {}…", hash.get(..HASH_DIGITS).unwrap_or(hash)));
     if addition.new {

@@ -7,9 +7,20 @@ use anyhow::Context as _;
 use super::{Global, exports};
 use crate::analysis::{self, Catalogue};
 use crate::catalog::suite;
-use crate::domain::{Group, MajorRelease, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version};
+use crate::domain::{
+    Group, History, MajorRelease, Microbenchmark, Report, SliceRecord, SweepManifest, TargetId, Version,
+};
 use crate::site::{self, Content};
 use crate::store::Store;
+
+/// What a site has beside its sweep.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SiteOptions<'a> {
+    /// Other weeks.
+    pub(super) history: Option<&'a History>,
+    /// Where it will be.
+    pub(super) url: Option<&'a str>,
+}
 
 /// One sweep with everything that its analysis needs.
 pub(super) struct Results {
@@ -60,13 +71,27 @@ impl Results {
     }
 
     /// Writes the site and returns its first page.
-    pub(super) fn write_site(&self, report: &Report, directory: &Path) -> anyhow::Result<std::path::PathBuf> {
+    pub(super) fn write_site(
+        &self,
+        report: &Report,
+        directory: &Path,
+        options: SiteOptions<'_>,
+    ) -> anyhow::Result<std::path::PathBuf> {
         let parquet = tempfile::NamedTempFile::new().context("could not make a temporary file")?;
         self.store.export_parquet(&self.manifest.id, parquet.path())?;
         let parquet = std::fs::read(parquet.path()).context("could not read the exported Parquet file")?;
         let (downloads, schemas) = exports::downloads(report, &self.manifest, &self.slices, parquet)?;
         let pairs = analysis::pairs(&self.manifest, &self.slices, &self.catalogue())?;
-        let content = Content { report, pairs: &pairs, downloads: &downloads, schemas: &schemas, majors: &self.majors };
+        let SiteOptions { history, url } = options;
+        let content = Content {
+            report,
+            pairs: &pairs,
+            downloads: &downloads,
+            schemas: &schemas,
+            majors: &self.majors,
+            history,
+            url,
+        };
         let files = site::render(&content, directory)?;
         Ok(files.into_iter().next().unwrap_or_else(|| directory.to_owned()))
     }

@@ -12,10 +12,11 @@ use sha2::{Digest, Sha256};
 
 use super::printer::Printer;
 use super::progress::Progress;
-use super::results::Results;
+use super::results::{Results, SiteOptions};
 use super::servers::{self, ServerArgs, absolute, watch_signals};
-use super::{Cli, Command, Failure, Global, doctor, placement, tables};
+use super::{Cli, Command, Failure, Global, doctor, history, placement, tables};
 use crate::build::{Builder as _, Builds, Choice};
+use crate::catalog::versions::Catalogue;
 use crate::catalog::{self, connections};
 use crate::domain::{Finding, Placement, ReleaseRange, SweepManifest, Target, TargetId};
 use crate::load::Control;
@@ -37,7 +38,7 @@ pub(super) const SMOKE: &str = "smoke";
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub(super) struct SweepArgs {
     /// Releases, such as 16..18, 9.0..18, 14.10..16.2 or 9.6,17.3; without it the current sweep goes on
-    range: Option<ReleaseRange>,
+    pub(super) range: Option<ReleaseRange>,
     /// Numbers to measure with: smoke, quick, standard or paper
     #[arg(long, value_parser = parse_profile, default_value = "standard", requires = "range")]
     profile: &'static Profile,
@@ -46,7 +47,7 @@ pub(super) struct SweepArgs {
     minors: bool,
     /// Release that the others are divided by [default: the oldest]
     #[arg(long, value_name = "RELEASE", requires = "range")]
-    base: Option<String>,
+    pub(super) base: Option<String>,
     /// Only microbenchmarks that match; `*` and `?` are wildcards; may be repeated
     #[arg(long = "bench", value_name = "GLOB", requires = "range")]
     benches: Vec<String>,
@@ -84,7 +85,7 @@ pub(super) struct SweepArgs {
     no_blind: bool,
     /// Begin no block that would end later than this from now: 90s, 30min, 6h
     #[arg(long, value_parser = parse_budget, value_name = "TIME")]
-    budget: Option<Duration>,
+    pub(super) budget: Option<Duration>,
     /// Data checksums, where the release has them, instead of the configuration set's choice
     #[arg(long, value_parser = parse_switch, value_name = "on|off", requires = "range")]
     data_checksums: Option<bool>,
@@ -109,16 +110,16 @@ pub(super) struct SweepArgs {
     instructions: bool,
     /// Begin a new sweep instead of continuing the last one with these numbers
     #[arg(long)]
-    fresh: bool,
+    pub(super) fresh: bool,
     /// Print the plan and stop
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Directory of the site [default: public]
     #[arg(long, value_name = "DIR", env = "REGTRACK_SITE")]
-    site: Option<PathBuf>,
+    pub(super) site: Option<PathBuf>,
     /// Directory of the servers' data while they run [default: below the results]
     #[arg(long, value_name = "DIR", env = "REGTRACK_CLUSTERS")]
-    clusters: Option<PathBuf>,
+    pub(super) clusters: Option<PathBuf>,
 }
 
 pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<(), Failure> {
@@ -133,37 +134,79 @@ pub(super) fn run(args: SweepArgs, global: &Global, printer: Printer) -> Result<
     site::check(&site_dir)?;
     let catalogue = global.catalogue()?;
     let prepared = sweep::prepare(&request(&args, range), &catalogue, measure::memory_mib())?;
-    let account = args.servers.account()?;
-    let builder = args.servers.builder(&account)?;
-    let requests = servers::requests(&prepared.wanted, &catalogue);
-    let choices = builder.plan(&requests)?;
-    let estimate = estimate(&prepared);
-    let mut description = describe(&prepared, &choices, estimate, &account);
-    if args.instructions {
-        description += "\n  then instructions are counted under valgrind: some minutes for each server, at most twice";
-    }
+    let job = Job::new(&args, prepared, &catalogue)?;
+    let description = job.describe(&args);
     if args.dry_run {
         printer.data(&description)?;
         return Ok(());
     }
     printer.say(&description);
-    start_options(&args).check()?;
-    if args.instructions {
-        // Not after hours of measuring.
-        measure::check_counting()?;
-    }
-    let place = Place::prepare(&args, global, &prepared, &account, estimate)?;
-    if place.clusters_elsewhere {
-        printer.say(&format!(
-            "the account {} cannot enter {}; data directories go to {}",
-            account.name,
-            global.results.display(),
-            place.clusters.display()
-        ));
-    }
-    let doctor = doctor::before_sweep(&args, global, &prepared, estimate, &place.clusters, printer);
-    let measured = measure_all(&args, &arguments, &prepared, &choices, &builder, &account, &place, doctor, printer);
+    let measured = job.measure(&args, &arguments, global, printer);
     finish(&site_dir, global, printer, measured)
+}
+
+/// A sweep that is prepared, and where its servers come from.
+pub(super) struct Job {
+    pub(super) prepared: Prepared,
+    /// One entry per wanted server.
+    pub(super) choices: Vec<Vec<Choice>>,
+    pub(super) builder: Builds,
+    account: Account,
+}
+
+impl Job {
+    /// Finds out how the servers will be got. No network yet.
+    pub(super) fn new(args: &SweepArgs, prepared: Prepared, catalogue: &Catalogue) -> Result<Self, Failure> {
+        let account = args.servers.account()?;
+        let builder = args.servers.builder(&account)?;
+        let choices = builder.plan(&servers::requests(&prepared.wanted, catalogue))?;
+        Ok(Self { prepared, choices, builder, account })
+    }
+
+    /// Leaves out all servers but the base and those at these indices.
+    pub(super) fn keep(&mut self, indices: &[usize]) {
+        let base = self.prepared.base;
+        let mut index = 0..;
+        self.choices.retain(|_| index.next().is_some_and(|index| index == base || indices.contains(&index)));
+        self.prepared.keep(indices);
+    }
+
+    /// The plan in words.
+    pub(super) fn describe(&self, args: &SweepArgs) -> String {
+        let mut text = describe(&self.prepared, &self.choices, estimate(&self.prepared), &self.account);
+        if args.instructions {
+            text += "\n  then instructions are counted under valgrind: some minutes for each server, at most twice";
+        }
+        text
+    }
+
+    /// Gets the servers and measures what is missing.
+    pub(super) fn measure(
+        &self,
+        args: &SweepArgs,
+        arguments: &[String],
+        global: &Global,
+        printer: Printer,
+    ) -> Result<sweep::Walked, Failure> {
+        start_options(args).check()?;
+        if args.instructions {
+            // Not after hours of measuring.
+            measure::check_counting()?;
+        }
+        let (prepared, account) = (&self.prepared, &self.account);
+        let estimate = estimate(prepared);
+        let place = Place::prepare(args, global, prepared, account, estimate)?;
+        if place.clusters_elsewhere {
+            printer.say(&format!(
+                "the account {} cannot enter {}; data directories go to {}",
+                account.name,
+                global.results.display(),
+                place.clusters.display()
+            ));
+        }
+        let doctor = doctor::before_sweep(args, global, prepared, estimate, &place.clusters, printer);
+        measure_all(args, arguments, prepared, &self.choices, &self.builder, account, &place, doctor, printer)
+    }
 }
 
 /// The arguments of the current sweep's last call, with this call's places and switches.
@@ -183,26 +226,33 @@ fn continued(args: SweepArgs, global: &Global) -> Result<(SweepArgs, Vec<String>
     let words = std::iter::once("regtrack".to_owned()).chain(manifest.arguments.clone());
     let cli = Cli::try_parse_from(words).context("could not read the arguments of the current sweep")?;
     let Command::Sweep(previous) = cli.command else {
-        return Err(anyhow::anyhow!("the current sweep was not made by `regtrack sweep`").into());
+        let text = "the current sweep was not made by `regtrack sweep`";
+        return Err(anyhow::anyhow!("{text}; name the releases to measure, such as 16..18").into());
     };
-    let previous = *previous;
-    let merged = SweepArgs {
-        fresh: args.fresh,
-        budget: args.budget.or(previous.budget),
-        dry_run: args.dry_run,
-        site: args.site.or(previous.site),
-        clusters: args.clusters.or(previous.clusters),
-        servers: ServerArgs {
-            cache: args.servers.cache.or(previous.servers.cache),
-            run_as: args.servers.run_as.or(previous.servers.run_as),
-            ..previous.servers
-        },
-        ..previous
-    };
+    let merged = args.over(*previous);
     Ok((merged, manifest.arguments, cli.global.versions))
 }
 
-fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
+impl SweepArgs {
+    /// The arguments of an earlier call, with this call's places and switches.
+    pub(super) fn over(self, previous: Self) -> Self {
+        Self {
+            fresh: self.fresh,
+            budget: self.budget.or(previous.budget),
+            dry_run: self.dry_run,
+            site: self.site.or(previous.site),
+            clusters: self.clusters.or(previous.clusters),
+            servers: ServerArgs {
+                cache: self.servers.cache.or(previous.servers.cache),
+                run_as: self.servers.run_as.or(previous.servers.run_as),
+                ..previous.servers
+            },
+            ..previous
+        }
+    }
+}
+
+pub(super) fn request(args: &SweepArgs, range: ReleaseRange) -> SweepRequest {
     SweepRequest {
         range,
         minors: args.minors,
@@ -466,7 +516,9 @@ fn finish(
     let results = Results::read(global, None)?;
     let report = results.report(None)?;
     printer.data(&tables::report(&report, tables::Format::Terminal)?)?;
-    let index = results.write_site(&report, site)?;
+    let history = history::shown(&history::summaries(global)?);
+    let options = SiteOptions { history: history.as_ref(), url: None };
+    let index = results.write_site(&report, site, options)?;
     printer.say(&format!("{} slices measured, {} failed", walked.measured, walked.failed));
     printer.data(&format!("site: {}", absolute(&index)?.display()))?;
     if walked.failed > 0 { Err(Failure::Incomplete) } else { Ok(()) }

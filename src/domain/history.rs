@@ -135,6 +135,9 @@ pub struct WeekSummary {
     pub sweep: String,
     /// When the sweep was last worked on.
     pub updated_at: Timestamp,
+    /// When its answers were first told, where a weekly report did; later ones correct them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_at: Option<Timestamp>,
     /// Version of regtrack that did.
     pub regtrack: String,
     /// Kernel of the machine; empty where it is not known.
@@ -198,6 +201,16 @@ impl Answer {
         let is_change = matches!(self.verdict, Verdict::Improved | Verdict::Regressed);
         (is_change && self.confirmed).then_some(self.verdict)
     }
+
+    /// The answer in words: `slower by 3.1 %`, `no confirmed change (ratio 0.985)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.change() {
+            Some(_) if self.ratio > 1.0 => format!("faster by {:.1} %", 100.0 * (self.ratio - 1.0)),
+            Some(_) => format!("slower by {:.1} %", 100.0 * (1.0 - self.ratio)),
+            None => format!("no confirmed change (ratio {:.3})", self.ratio),
+        }
+    }
 }
 
 /// An answer that was told and that does not stand any more.
@@ -248,6 +261,8 @@ pub struct HistoryWeek {
     pub sweep: String,
     /// When it was last worked on.
     pub updated_at: Timestamp,
+    /// When its answers were first told.
+    pub told_at: Timestamp,
     /// Version of regtrack.
     pub regtrack: String,
     /// Kernel of the machine.
@@ -307,6 +322,31 @@ pub enum Line {
     Major(Major),
 }
 
+impl History {
+    /// The series that the sweep named `id` is part of, and its week there.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<(&Series, usize)> {
+        let week = |series: &Series| series.weeks.iter().position(|week| week.sweep == id);
+        self.series.iter().find_map(|series| Some((series, week(series)?)))
+    }
+}
+
+impl Series {
+    /// Label of the base.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        let id = self.key.0.iter().find(|(name, _)| name == SeriesKey::BASE).map_or("", |(_, value)| value.as_str());
+        let targets = self.weeks.iter().rev().flat_map(|week| &week.targets);
+        targets.into_iter().find(|target| target.id.0 == id).map_or(id, |target| target.label.as_str())
+    }
+
+    /// The target that a track had at one of its points.
+    #[must_use]
+    pub fn target(&self, point: &TrackPoint) -> &WeekTarget {
+        &self.weeks[point.week].targets[point.target]
+    }
+}
+
 impl Line {
     /// Its name for people: `17.10`, `newest 17`.
     #[must_use]
@@ -358,6 +398,13 @@ pub struct ChangePoint {
 }
 
 impl ChangePoint {
+    /// The step in words: `down by 3.1 %`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let direction = if self.factor() > 1.0 { "up" } else { "down" };
+        format!("{direction} by {:.1} %", 100.0 * (self.factor() - 1.0).abs())
+    }
+
     /// What the ratio was multiplied by.
     #[must_use]
     pub fn factor(&self) -> f64 {

@@ -6,6 +6,7 @@
 mod answers;
 mod changes;
 mod charts;
+mod feed;
 #[cfg(test)]
 mod fixture;
 mod format;
@@ -13,19 +14,25 @@ mod heat;
 mod multiples;
 mod output;
 mod pages;
+mod past;
 mod plans;
+pub mod publish;
 mod slug;
+mod stamp;
+mod timeline;
 mod view;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
+use jiff::Timestamp;
 use serde::Serialize;
 use tera::{Context, Tera};
 
-use crate::domain::{MajorRelease, Pairs, Report, SweepManifest};
+use crate::domain::{History, MajorRelease, Pairs, Report};
 use output::SiteFile;
+pub use stamp::Stamp;
 use view::{Link, Page, Site};
 
 static TEMPLATES: Dir = include_dir!("$CARGO_MANIFEST_DIR/site/templates");
@@ -44,6 +51,10 @@ pub struct Content<'a> {
     pub schemas: &'a [Schema],
     /// What is known about the releases: dates, and what changed in them.
     pub majors: &'a [MajorRelease],
+    /// The sweeps of other weeks, where the site shows them.
+    pub history: Option<&'a History>,
+    /// Where the site will be, for the links in its feeds: `https://example.org/pg`.
+    pub url: Option<&'a str>,
 }
 
 /// A file that the site offers for download.
@@ -101,6 +112,15 @@ pub enum SiteError {
         /// What the chart library says.
         #[source]
         source: charts_rs::Error,
+    },
+    /// A file that is not a page could not be made.
+    #[error("could not make '{file}'")]
+    Data {
+        /// Path in the site.
+        file: &'static str,
+        /// The cause.
+        #[source]
+        source: io::Error,
     },
     /// A download whose name is not a plain file name, or is used twice.
     #[error("'{name}' cannot be the name of a download: it has to be a plain file name, used once")]
@@ -191,12 +211,17 @@ fn files(content: &Content) -> Result<Vec<SiteFile>, SiteError> {
     check_names(downloads)?;
     let tera = templates()?;
     let site = Site::new(*content);
+    let stamp = Stamp::of(&site);
     let mut files = Vec::new();
     for pages in pages::ALL {
         for page in pages(&site)? {
-            files.push(fill(&tera, &site, &page)?);
+            files.push(fill(&tera, &site, &page, &stamp)?);
         }
     }
+    files.extend(feed::files(&site).map_err(|source| SiteError::Data { file: "feed.xml", source })?);
+    let bytes = serde_json::to_vec_pretty(&stamp)
+        .map_err(|error| SiteError::Data { file: Stamp::FILE, source: error.into() })?;
+    files.push(SiteFile { path: Stamp::FILE.to_owned(), bytes });
     files.extend(ASSETS.files().map(|asset| SiteFile {
         path: format!("assets/{}", asset.path().to_string_lossy()),
         bytes: asset.contents().to_vec(),
@@ -248,6 +273,10 @@ struct Frame<'a> {
     path: &'a str,
     crumbs: &'a [Link],
     warnings: usize,
+    /// Whether there are pages about other weeks.
+    has_history: bool,
+    /// The feed that follows what the page is about.
+    feed: Option<&'a str>,
     footer: Footer<'a>,
 }
 
@@ -256,15 +285,23 @@ struct Footer<'a> {
     regtrack: &'a str,
     sweep: &'a str,
     updated_at: String,
+    /// When the newest data was measured, for programs.
+    newest: String,
 }
 
 impl<'a> Footer<'a> {
-    fn new(manifest: &'a SweepManifest) -> Self {
-        Self { regtrack: &manifest.regtrack, sweep: &manifest.id, updated_at: format::time(manifest.updated_at) }
+    fn new(site: &Site<'a>, newest: Timestamp) -> Self {
+        let manifest = &site.report.manifest;
+        Self {
+            regtrack: &manifest.regtrack,
+            sweep: &manifest.id,
+            updated_at: format::time(newest),
+            newest: newest.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }
     }
 }
 
-fn fill(tera: &Tera, site: &Site, page: &Page) -> Result<SiteFile, SiteError> {
+fn fill(tera: &Tera, site: &Site, page: &Page, stamp: &Stamp) -> Result<SiteFile, SiteError> {
     let frame = Frame {
         title: &page.title,
         site_title: site.title(),
@@ -273,7 +310,9 @@ fn fill(tera: &Tera, site: &Site, page: &Page) -> Result<SiteFile, SiteError> {
         path: &page.path,
         crumbs: &page.crumbs,
         warnings: site.report.warnings.len(),
-        footer: Footer::new(&site.report.manifest),
+        has_history: site.history.is_some(),
+        feed: page.feed.as_deref(),
+        footer: Footer::new(site, stamp.newest),
     };
     let error = |source| SiteError::Template { page: page.path.clone(), source };
     let mut context = Context::from_serialize(&frame).map_err(error)?;
@@ -311,7 +350,7 @@ mod tests {
     });
 
     fn content<'a>(report: &'a Report, pairs: &'a Pairs, downloads: &'a [Download]) -> Content<'a> {
-        Content { report, pairs, downloads, schemas: &SCHEMAS, majors: &[] }
+        Content { report, pairs, downloads, schemas: &SCHEMAS, majors: &[], history: None, url: None }
     }
 
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::SiteError;
 
 /// Marks a directory as made by regtrack and lists the files that it wrote there.
-const MARKER: &str = ".regtrack-site";
+pub(super) const MARKER: &str = ".regtrack-site";
 
 /// First line of the marker.
 const MARKER_HEADING: &str = "This directory was written by regtrack and is replaced as a whole. Its files:";
@@ -72,7 +72,7 @@ pub(super) fn refuse_foreign(directory: &Path) -> Result<(), SiteError> {
         }
         Err(source) => return Err(SiteError::Read { path: directory.join(MARKER), source }),
     };
-    let ours: BTreeSet<&str> = marker.lines().skip(1).chain([MARKER]).collect();
+    let ours: BTreeSet<&str> = listed(&marker).chain([MARKER]).collect();
     match present.into_iter().find(|file| !ours.contains(file.as_str())) {
         Some(file) => Err(SiteError::ForeignFile { path: directory.to_owned(), file }),
         None => Ok(()),
@@ -108,14 +108,25 @@ fn staging_directory(target: &Path) -> Result<PathBuf, SiteError> {
     Ok(staging)
 }
 
-/// Writes the marker first: a run killed later leaves a directory that is known to be ours.
-fn write_all(directory: &Path, files: &[SiteFile]) -> Result<(), SiteError> {
+/// A marker that lists these files.
+pub(super) fn marker<'a>(files: impl Iterator<Item = &'a str>) -> String {
     let mut marker = MARKER_HEADING.to_owned();
     for file in files {
         marker.push('\n');
-        marker.push_str(&file.path);
+        marker.push_str(file);
     }
     marker.push('\n');
+    marker
+}
+
+/// The files that a marker lists, itself not among them.
+pub(super) fn listed(marker: &str) -> impl Iterator<Item = &str> {
+    marker.lines().skip(1)
+}
+
+/// Writes the marker first: a run killed later leaves a directory that is known to be ours.
+fn write_all(directory: &Path, files: &[SiteFile]) -> Result<(), SiteError> {
+    let marker = marker(files.iter().map(|file| file.path.as_str()));
     write(&directory.join(MARKER), marker.as_bytes())?;
     for file in files {
         let path = directory.join(&file.path);

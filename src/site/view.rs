@@ -1,10 +1,15 @@
 //! What several pages share: the site as a whole, links, and how ratios and evidence are shown.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use tera::Value;
 
+use super::past::Names;
 use super::{Content, Download, Schema, SiteError, format, slug};
-use crate::domain::{Cell, MajorRelease, Origin, Pairs, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target};
+use crate::domain::{
+    Cell, History, MajorRelease, Origin, Pairs, Protocol, RateUnit, RelativeQps, Report, ReportRow, Target,
+};
 
 /// A report with the names of its pages.
 pub(super) struct Site<'a> {
@@ -13,6 +18,11 @@ pub(super) struct Site<'a> {
     pub(super) downloads: &'a [Download],
     pub(super) schemas: &'a [Schema],
     pub(super) majors: &'a [MajorRelease],
+    pub(super) history: Option<&'a History>,
+    /// Files of the history; none without one.
+    pub(super) names: Names,
+    /// Where the site will be, if that is known.
+    pub(super) url: Option<&'a str>,
     bench_slugs: Vec<String>,
     release_slugs: Vec<String>,
     /// Launches that the fullest cell has: the blocks that were run.
@@ -21,7 +31,8 @@ pub(super) struct Site<'a> {
 
 impl<'a> Site<'a> {
     pub(super) fn new(content: Content<'a>) -> Self {
-        let Content { report, pairs, downloads, schemas, majors } = content;
+        let Content { report, pairs, downloads, schemas, majors, history, url } = content;
+        let rows = || report.rows.iter().map(|row| row.name.as_str());
         let cells = report.rows.iter().flat_map(|row| &row.cells);
         Self {
             report,
@@ -29,7 +40,10 @@ impl<'a> Site<'a> {
             downloads,
             schemas,
             majors,
-            bench_slugs: slug::unique(report.rows.iter().map(|row| row.name.as_str())),
+            history,
+            names: history.map(|history| Names::new(history, rows())).unwrap_or_default(),
+            url,
+            bench_slugs: slug::unique(rows()),
             release_slugs: slug::unique(report.manifest.targets.iter().map(|target| target.id.0.as_str())),
             blocks: cells.map(|cell| cell.launch_rates.len()).max().unwrap_or(0),
         }
@@ -128,6 +142,8 @@ pub(super) struct Page {
     pub(super) description: String,
     /// What stands between the overview and this page.
     pub(super) crumbs: Vec<Link>,
+    /// Path in the site of the feed that follows what the page is about, if there is one.
+    pub(super) feed: Option<String>,
     /// `page` in the template.
     pub(super) view: Value,
 }
@@ -143,7 +159,7 @@ impl Page {
     ) -> Result<Self, SiteError> {
         let view = Value::try_from_serializable(view)
             .map_err(|source| SiteError::Template { page: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), template, title, description, crumbs: Vec::new(), view })
+        Ok(Self { path: path.to_owned(), template, title, description, crumbs: Vec::new(), feed: None, view })
     }
 }
 
@@ -247,7 +263,7 @@ pub(super) fn rate(value: f64, unit: RateUnit) -> String {
 /// A line of a list of facts.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Fact {
-    pub(super) name: &'static str,
+    pub(super) name: Cow<'static, str>,
     pub(super) value: String,
     /// Whether the value is code: a command, flags, a hash.
     pub(super) code: bool,
@@ -255,11 +271,11 @@ pub(super) struct Fact {
 
 impl Fact {
     pub(super) fn new(name: &'static str, value: impl Into<String>) -> Self {
-        Self { name, value: value.into(), code: false }
+        Self { name: name.into(), value: value.into(), code: false }
     }
 
     pub(super) fn code(name: &'static str, value: impl Into<String>) -> Self {
-        Self { name, value: value.into(), code: true }
+        Self { name: name.into(), value: value.into(), code: true }
     }
 }
 

@@ -3,10 +3,12 @@
 mod bench;
 mod compare;
 mod downloads;
+mod history;
 mod index;
 mod method;
 mod release;
 mod upgrade;
+mod week;
 
 use super::SiteError;
 use super::view::{Page, Site};
@@ -15,5 +17,14 @@ use super::view::{Page, Site};
 type Pages = fn(&Site) -> Result<Vec<Page>, SiteError>;
 
 /// Every kind of page, in the order in which their files are listed.
-pub(super) const ALL: [Pages; 7] =
-    [index::pages, compare::pages, upgrade::pages, bench::pages, release::pages, method::pages, downloads::pages];
+pub(super) const ALL: [Pages; 9] = [
+    index::pages,
+    compare::pages,
+    upgrade::pages,
+    bench::pages,
+    release::pages,
+    history::pages,
+    week::pages,
+    method::pages,
+    downloads::pages,
+];

@@ -126,6 +126,7 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
         format!("Build, settings and rates of PostgreSQL {}, relative to {}.", target.label, site.base_label());
     let mut page = Page::new(&site.release_path(index), "release.html", title, description, &view)?;
     page.crumbs = vec![Link::new("../index.html#releases", "Releases")];
+    page.feed = site.names.release_feed(&target.label);
     Ok(page)
 }
 

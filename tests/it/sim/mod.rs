@@ -8,6 +8,7 @@ mod interruption;
 mod noise;
 mod nulls;
 mod order;
+mod steps;
 mod stopping;
 mod turns;
 mod verdicts;

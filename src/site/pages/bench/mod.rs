@@ -38,6 +38,8 @@ struct View {
     columns: Vec<&'static str>,
     rows: Vec<Row>,
     missing: Vec<&'static str>,
+    /// The page of its history.
+    history: Option<Link>,
     previous: Option<Link>,
     next: Option<Link>,
 }
@@ -116,6 +118,7 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
         rows: rows(site, row, &columns),
         columns: columns.iter().map(|column| column.0).collect(),
         missing: missing.iter().map(|column| column.0).collect(),
+        history: site.names.bench_path(&row.name).map(|path| Link::new(format!("../{path}"), "Week by week")),
         previous: neighbour(index.checked_sub(1)),
         next: neighbour(Some(index + 1)),
     };
@@ -123,6 +126,7 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
     let description = format!("{} on {}, relative to {}.", row.name, site.title(), site.base_label());
     let mut page = Page::new(&site.bench_path(index), "bench.html", title, description, &view)?;
     page.crumbs = vec![Link::new("../index.html#heat-map", "Microbenchmarks")];
+    page.feed = site.names.bench_feed(&row.name);
     Ok(page)
 }
 
