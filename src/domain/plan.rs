@@ -68,17 +68,10 @@ impl PlanNode {
 
     /// `Index Scan (Backward) using sbtest1_pkey on sbtest1`
     fn headline(&self) -> String {
-        let mut text = self.node.clone();
-        if !self.kinds.is_empty() {
-            text.push_str(&format!(" ({})", self.kinds.join(", ")));
-        }
-        if let Some(index) = &self.index {
-            text.push_str(&format!(" using {index}"));
-        }
-        if let Some(relation) = &self.relation {
-            text.push_str(&format!(" on {relation}"));
-        }
-        text
+        let kinds = if self.kinds.is_empty() { String::new() } else { format!(" ({})", self.kinds.join(", ")) };
+        let index = self.index.as_ref().map(|index| format!(" using {index}")).unwrap_or_default();
+        let relation = self.relation.as_ref().map(|relation| format!(" on {relation}")).unwrap_or_default();
+        format!("{}{kinds}{index}{relation}", self.node)
     }
 }
 

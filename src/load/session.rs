@@ -467,10 +467,8 @@ fn execute_pieces(name: &str, params: usize) -> Vec<String> {
     if params == 0 {
         return vec![format!("EXECUTE {name}")];
     }
-    let mut pieces = vec![", ".to_owned(); params + 1];
-    pieces[0] = format!("EXECUTE {name}(");
-    pieces[params] = ")".to_owned();
-    pieces
+    let between = std::iter::repeat_n(", ".to_owned(), params - 1);
+    std::iter::once(format!("EXECUTE {name}(")).chain(between).chain([")".to_owned()]).collect()
 }
 
 /// Numbers of the statements about a transaction; the others count from 0.

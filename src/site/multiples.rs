@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::format::{self, counted, fixed, whole};
+use super::format::{counted, fixed, whole};
 use crate::domain::{Cell, Course};
 
 /// Size of a picture in SVG units.
@@ -107,16 +107,16 @@ fn background(courses: &[Course]) -> String {
 impl Multiples {
     /// What the edges of the pictures mean.
     pub(super) fn note(&self) -> String {
-        let mut note = format!(
+        let averaged = match self.averaged {
+            1 => String::new(),
+            seconds => format!(" Each point is the mean of {seconds} seconds."),
+        };
+        format!(
             "One picture per release and one line per launch, all to the same scale: from 0 to {} queries per second \
-             upwards, from 0 to {} s of measured time to the right.",
+             upwards, from 0 to {} s of measured time to the right.{averaged}",
             self.top,
             whole(self.seconds as u64)
-        );
-        if self.averaged > 1 {
-            note.push_str(&format!(" Each point is the mean of {} seconds.", format::whole(self.averaged as u64)));
-        }
-        note
+        )
     }
 }
 

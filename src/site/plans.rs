@@ -35,12 +35,13 @@ pub(super) fn shapes(plans: &[(&str, Vec<String>)]) -> Vec<Shape> {
             None => distinct.push((lines, vec![label])),
         }
     }
-    let previous = std::iter::once(None).chain(distinct.iter().map(|(lines, _)| Some(*lines)));
-    let shape = |((lines, labels), previous): (&(&[String], Vec<&str>), Option<&[String]>)| Shape {
-        releases: labels.join(", "),
-        lines: difference(previous.unwrap_or(lines), lines),
+    let shape = |index: usize| {
+        let (lines, labels) = &distinct[index];
+        // The first is compared with itself: nothing is new in it.
+        let (previous, _) = &distinct[index.saturating_sub(1)];
+        Shape { releases: labels.join(", "), lines: difference(previous, lines) }
     };
-    distinct.iter().zip(previous).map(shape).collect()
+    (0..distinct.len()).map(shape).collect()
 }
 
 /// Lines of both, what is gone before what is new; the longest common part is the same.
@@ -88,11 +89,11 @@ mod tests {
 
     fn marked(shape: &Shape) -> String {
         let mark = |line: &Line| match line.mark {
-            Mark::Same => ' ',
-            Mark::Gone => '-',
-            Mark::New => '+',
+            Mark::Same => " ",
+            Mark::Gone => "-",
+            Mark::New => "+",
         };
-        shape.lines.iter().map(|line| format!("{}{}\n", mark(line), line.text)).collect()
+        shape.lines.iter().flat_map(|line| [mark(line), &line.text, "\n"]).collect()
     }
 
     #[test]

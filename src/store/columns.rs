@@ -185,8 +185,8 @@ pub fn to_frame(slices: &[SliceRecord]) -> Result<DataFrame, ColumnsError> {
 /// JSON, which readers of Parquet take apart more easily than nested columns of unknown depth.
 fn plans(measurements: &[Option<&Measurement>]) -> Result<Column, ColumnsError> {
     let json = |m: &Measurement| serde_json::to_string(&m.plans).map_err(ColumnsError::Plans);
-    let with_plans = |m: &Option<&Measurement>| m.filter(|m| !m.plans.is_empty()).map(json).transpose();
-    let texts = measurements.iter().map(with_plans).collect::<Result<Vec<Option<String>>, _>>()?;
+    let with_plans = measurements.iter().map(|m| m.filter(|m| !m.plans.is_empty()));
+    let texts = with_plans.map(|m| m.map(json).transpose()).collect::<Result<Vec<Option<String>>, _>>()?;
     Ok(Column::new(PLANS.into(), texts))
 }
 

@@ -20,15 +20,18 @@ pub(super) struct Figure {
     data: Option<Link>,
 }
 
+/// Where the values of a line are.
+type Value = fn(&Cell) -> Option<f64>;
+
 /// What a query costs: heading of the chart, unit, and where the values are.
-const COSTS: [(&str, &str, fn(&Cell) -> Option<f64>); 3] = [
+const COSTS: [(&str, &str, Value); 3] = [
     ("CPU time of the backend per query", "µs", |cell| cell.backend_cpu_us_per_query),
     ("WAL per query", "bytes", |cell| cell.wal_bytes_per_query),
     ("Buffers per query", "buffers", |cell| cell.buffers_per_query),
 ];
 
 /// Percentiles of one chart: name and where the values are.
-const PERCENTILES: [(&str, fn(&Cell) -> Option<f64>); 3] =
+const PERCENTILES: [(&str, Value); 3] =
     [("p50", |cell| cell.latency_us_p50), ("p95", |cell| cell.latency_us_p95), ("p99", |cell| cell.latency_us_p99)];
 
 /// Relative and absolute rates over releases.
