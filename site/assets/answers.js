@@ -147,7 +147,7 @@ const regtrack = (() => {
   }
 
   return {
-    data, NONE, ONE, relativeTo, hundredths, ratioText, ends, intervalText, shade, words, decimals, summarise, gapAt, make, link,
+    data, NONE, ONE, relativeTo, hundredths, ratioText, ends, intervalText, shade, words, decimals, summaryOf, gapAt, make, link,
     ratioCell, summaryCells,
   };
 })();

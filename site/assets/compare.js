@@ -45,17 +45,20 @@
   }
 
   const exchange = make("button", { type: "button" }, "Exchange");
-  form.append(choice("base", "Base", targetChoices()), choice("target", "Release", targetChoices()), choice("group", "Group", groupChoices()), exchange);
+  form.prepend(choice("base", "Base", targetChoices()), choice("target", "Release", targetChoices()), choice("group", "Group", groupChoices()));
+  form.append(exchange);
   form.hidden = false;
   const setView = (changes) => {
     write(FIELDS, { ...state, ...changes });
     show();
   };
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("change", () => {
+  const take = (event) => {
+    event.preventDefault();
     const { base, target, group } = form.elements;
     setView({ base: numberOf(base), target: numberOf(target), group: numberOf(group) });
-  });
+  };
+  form.addEventListener("change", take);
+  form.addEventListener("submit", take);
   exchange.addEventListener("click", () => setView({ base: state.target, target: state.base }));
   follow(show);
 })();

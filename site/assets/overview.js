@@ -1,7 +1,7 @@
 "use strict";
 // The overview: another base, filters and an order for what the page holds already.
 (() => {
-  const { data, NONE, relativeTo, hundredths, ratioText, ends, intervalText, shade, words, gapAt, make, link, ratioCell } = regtrack;
+  const { data, NONE, ONE, relativeTo, hundredths, ratioText, ends, intervalText, shade, words, gapAt, make, link, ratioCell } = regtrack;
   const { kinds, read, write, tell, follow } = regtrack.fragment;
   const { choice, targetChoices, groupChoices, numberOf } = regtrack.controls;
   const last = data.targets.length - 1;
@@ -37,20 +37,28 @@
 
   const visible = (target) => target >= state.from && target <= state.to;
 
+  // A cell is its number, and where something is judged a mark and an interval. They are changed in place: to build
+  // 714 cells anew takes as long as a reader notices.
+  function parts(cell) {
+    if (!cell.querySelector("b")) cell.append(make("b", { role: "img" }), make("small", {}));
+    const [mark, interval] = cell.children;
+    return { mark, interval };
+  }
+
   function fill(cell, row, target) {
     const answer = relativeTo(state.base)[row][target];
     cell.removeAttribute("title");
-    if (!answer) {
-      cell.className = "";
-      cell.textContent = gapAt(row, target)?.failed ? "×" : NONE;
+    cell.className = answer ? `r ${shade(hundredths(answer.ratio))}` : "";
+    if (!answer || target === state.base || !answer.interval) {
+      cell.textContent = answer ? ratioText(answer) : gapAt(row, target)?.failed ? "×" : NONE;
       return;
     }
-    const shown = target !== state.base && answer.interval;
-    cell.className = `r ${shade(hundredths(answer.ratio))}`;
-    cell.textContent = ratioText(answer);
-    if (!shown) return;
     const { sign, label } = answer.standing;
-    cell.append(" ", make("b", { role: "img", "aria-label": label }, sign), make("small", {}, ends(answer).join("–")));
+    const { mark, interval } = parts(cell);
+    cell.firstChild.data = `${ratioText(answer)} `;
+    mark.textContent = sign;
+    mark.ariaLabel = label;
+    interval.textContent = ends(answer).join("–");
   }
 
   function isWanted(row, target) {
@@ -132,17 +140,30 @@
 
   // ---- the group tables
 
+  // By group and target, so that lines are built once.
+  const lines = new Map();
+  function groupLine(group, target) {
+    const key = `${group.name} ${target}`;
+    const { count, min, max, avg, median, stdev } = regtrack.summaryOf(group, state.base, target) ?? { median: null };
+    if (!lines.has(key)) {
+      const cells = Array.from({ length: 6 }, () => make("td", { class: "num" }));
+      lines.set(key, { cells, row: make("tr", {}, make("th", { scope: "row" }, link(data.targets[target])), ...cells) });
+    }
+    const { cells, row } = lines.get(key);
+    row.hidden = median === null || target === state.base || !visible(target);
+    if (row.hidden) return row;
+    [count, min, max, avg, regtrack.decimals(median, 2), stdev].forEach((text, at) => (cells[at].textContent = text));
+    cells[4].className = `num r ${shade(median)}`;
+    return row;
+  }
+
   function showGroups() {
     for (const body of document.querySelectorAll("tbody[data-group]")) {
       const group = data.groups.find((one) => one.name === body.dataset.group);
-      const line = (target) => {
-        const cells = target === state.base ? null : regtrack.summaryCells(group, state.base, target);
-        return cells && make("tr", {}, make("th", { scope: "row" }, link(data.targets[target])), ...cells);
-      };
-      const lines = data.targets.map((_, target) => (visible(target) ? line(target) : null)).filter(Boolean);
-      body.replaceChildren(...lines);
+      const rows = data.targets.map((_, target) => groupLine(group, target));
+      if (body.rows.length !== rows.length) body.replaceChildren(...rows);
       const isOther = state.group !== null && data.groups[state.group] !== group;
-      body.closest(".scroll").hidden = isOther || lines.length === 0;
+      body.closest(".scroll").hidden = isOther || rows.every((row) => row.hidden);
     }
   }
 
@@ -155,7 +176,7 @@
     unconfirmed: ({ standing }) => standing.flagged || (["slower", "faster"].includes(standing.verdict) && !standing.confirmed),
   };
 
-  const size = ({ answer }) => Math.abs(Math.log(answer.ratio));
+  const size = ({ answer }) => Math.abs(Math.log(answer.ratio / ONE));
   let adjacent = null;
   function allChanges() {
     adjacent ??= data.targets.slice(1).flatMap((_, from) =>
@@ -170,7 +191,12 @@
       cell(intervalText(answer), "nowrap"), cell(words(answer), "nowrap"));
   }
 
+  // They do not depend on the base.
+  let listed = null;
   function showChanges() {
+    const view = [state.from, state.to, state.group, state.verdict, state.changes].join();
+    if (view === listed) return;
+    listed = view;
     for (const [kind, fits] of Object.entries(KINDS)) {
       const list = document.getElementById(`changes-${kind}`);
       if (!list) continue;
@@ -201,15 +227,18 @@
 
   function buildControls() {
     const verdicts = [["", "any"], ...Object.entries(VERDICTS)];
-    form.append(
+    form.prepend(
       choice("base", "Base", targetChoices()), choice("group", "Group", groupChoices()), choice("from", "From", targetChoices()),
-      choice("to", "To", targetChoices()), choice("verdict", "Verdict", verdicts), make("button", { type: "reset" }, "Reset"));
+      choice("to", "To", targetChoices()), choice("verdict", "Verdict", verdicts));
+    form.append(make("button", { type: "reset" }, "Reset"));
     form.hidden = false;
-    form.addEventListener("change", () => {
+    const take = (event) => {
+      event.preventDefault();
       const { base, group, from, to, verdict } = form.elements;
       setView({ base: numberOf(base), group: numberOf(group), from: numberOf(from), to: numberOf(to), verdict: verdict.value || null });
-    });
-    form.addEventListener("submit", (event) => event.preventDefault());
+    };
+    form.addEventListener("change", take);
+    form.addEventListener("submit", take);
     form.addEventListener("reset", (event) => {
       event.preventDefault();
       setView(Object.fromEntries(Object.entries(FIELDS).map(([name, field]) => [name, field.otherwise])));

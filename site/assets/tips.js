@@ -11,6 +11,14 @@ regtrack.tips = (table, textOf) => {
     shown = null;
     tip.hidden = true;
   };
+  const place = () => {
+    const [box, own] = [shown.getBoundingClientRect(), tip.getBoundingClientRect()];
+    const room = document.documentElement.clientWidth - own.width - 4;
+    tip.style.left = `${Math.max(4, Math.min(box.left, room)) + scrollX}px`;
+    const above = box.bottom + own.height + 4 > innerHeight && box.top > own.height;
+    // It touches the cell, so that the pointer gets there.
+    tip.style.top = `${(above ? box.top - own.height : box.bottom) + scrollY}px`;
+  };
   const show = (cell) => {
     const text = textOf(cell);
     hide();
@@ -19,12 +27,7 @@ regtrack.tips = (table, textOf) => {
     tip.textContent = text;
     tip.hidden = false;
     cell.setAttribute("aria-describedby", tip.id);
-    const [box, own] = [cell.getBoundingClientRect(), tip.getBoundingClientRect()];
-    const room = document.documentElement.clientWidth - own.width - 4;
-    tip.style.left = `${Math.max(4, Math.min(box.left, room)) + scrollX}px`;
-    const above = box.bottom + own.height + 4 > innerHeight && box.top > own.height;
-    // It touches the cell, so that the pointer gets there.
-    tip.style.top = `${(above ? box.top - own.height : box.bottom) + scrollY}px`;
+    place();
   };
   const cellOf = (event) => event.target.closest?.("td:not([colspan])");
   const isAt = (event) => tip.contains(event.relatedTarget) || shown?.contains(event.relatedTarget);
@@ -47,8 +50,8 @@ regtrack.tips = (table, textOf) => {
   addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide();
   });
-  // A fixed place on the page would be wrong once the table moves below it.
-  table.parentElement.addEventListener("scroll", hide);
+  // The table moves inside its box, also when a cell that gets the focus is brought into view.
+  table.parentElement.addEventListener("scroll", () => shown && place());
 
   const isShown = (element) => element.offsetParent !== null;
   const rows = () => [...table.querySelectorAll("tbody tr:not(.group)")].filter(isShown);

@@ -101,10 +101,10 @@
     return element;
   };
   const area = make("textarea", { name: "weights", rows: "8", spellcheck: "false", autocomplete: "off" });
-  form.append(
+  form.prepend(
     choice("from", "From", targetChoices()), choice("to", "To", targetChoices()),
-    make("label", { class: "wide" }, "Weights: a name and a share of the time per line ", area),
-    make("button", { type: "submit" }, "Predict"),
+    make("label", { class: "wide" }, "Weights: a name and a share of the time per line ", area));
+  form.append(
     button("All microbenchmarks", () => setView({ weights: data.rows.map((row) => `${row.name} 1`).join("\n") })),
     button("Reset", () => setView({ weights: EQUAL })));
   form.hidden = false;

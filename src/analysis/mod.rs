@@ -458,6 +458,36 @@ mod tests {
     }
 
     #[test]
+    fn pairs_are_the_answers_of_the_reports_on_every_base() {
+        let versions = ["14.9", "15.4", "16.4", "17.2"];
+        let noise =
+            Measurement { seconds: 2.0, queries: 880, noise: vec!["steal".to_owned()], ..Measurement::default() };
+        let mut slices = vec![slice(1, "15.4", POINT, noise.clone()), slice(2, "15.4", POINT, noise)];
+        for block in 1..=6 {
+            slices.push(qps(block, "14.9", 1000 + u64::from(block * block % 7)));
+            slices.push(qps(block, "17.2", 850 + u64::from(block % 3)));
+            slices.extend((block != 4).then(|| qps(block, "16.4", 1000 + 40 * u64::from(block % 2))));
+        }
+        let stopping = Some(Stopping { precision: 0.01, power: 0.9, max_launches: 8 });
+        for stopping in [None, stopping] {
+            let manifest = SweepManifest { stopping, ..manifest(&versions) };
+            let (groups, microbenchmarks) = (groups(), [scan()]);
+            let catalogue = Catalogue { microbenchmarks: &microbenchmarks, groups: &groups, newest: &[] };
+            let pairs = pairs(&manifest, &slices, &catalogue).unwrap();
+            for (base, version) in versions.iter().enumerate() {
+                let report = report_of(&manifest, &slices, version);
+                for (row, cells) in report.rows.iter().map(|row| &row.cells).enumerate() {
+                    let answers: Vec<Option<RelativeQps>> =
+                        (0..versions.len()).map(|target| pairs.relative(base, row, target)).collect();
+                    assert_eq!(answers, cells.iter().map(|cell| cell.relative).collect::<Vec<_>>());
+                }
+            }
+            assert!(pairs.relative(0, 1, 3).is_some_and(|relative| relative.interval.is_some()));
+            assert_eq!(pairs.relative(4, 0, 0), None);
+        }
+    }
+
+    #[test]
     fn a_block_without_the_base_gives_no_ratio() {
         let slices = [qps(1, "16.4", 1000), qps(1, "17.2", 700), qps(2, "17.2", 9000)];
         let report = report_of(&manifest(&["16.4", "17.2"]), &slices, "16.4");

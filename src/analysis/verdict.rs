@@ -4,6 +4,8 @@
 //! surely enough for one of so many (Holm, Scandinavian Journal of Statistics 6, 1979). "No change" is called
 //! where the interval lies inside the threshold.
 
+use std::cell::OnceCell;
+
 use super::layout::{Difference, Layout};
 use super::looks::{self, Look};
 use super::ratios::{t_quantile, t_tail};
@@ -107,13 +109,17 @@ fn fixed(rows: &[Layout]) -> Vec<JudgedRow> {
     let all = places(&differences).map(|(place, difference)| (place, p_value(&difference)));
     let changed = holm(all.collect(), FAMILY_ERROR, FAMILY_ERROR, family);
     let judged = |(row, differences): (usize, &Vec<Option<Difference>>)| {
+        let halves = OnceCell::new();
         let judged = |(target, difference): (usize, &Option<Difference>)| {
             let difference = (*difference)?;
             let change = changed.contains(&(row, target)).then_some(difference.log > 0.0);
             let judged = judged(&difference, change, 1.0 - CONFIDENCE, THRESHOLD, || {
                 wanted(&difference, FAMILY_ERROR / family as f64, POWER, THRESHOLD)
             });
-            let confirmed = change.is_some_and(|up| both_halves_show(&rows[row], target, up));
+            let confirmed = change.is_some_and(|up| {
+                both_halves_show(halves.get_or_init(|| halves_of(&rows[row])), target, up)
+                    && shows_alone(&rows[row], target, u32::MAX, up)
+            });
             Some(Judged { certainty: Certainty { confirmed, ..judged.certainty }, ..judged })
         };
         JudgedRow {
@@ -125,15 +131,18 @@ fn fixed(rows: &[Layout]) -> Vec<JudgedRow> {
     differences.iter().enumerate().map(judged).collect()
 }
 
-/// Without looks in between, the later half of the blocks confirms what the earlier half shows. Halves of fewer blocks
-/// than there are between looks cannot: a noisy target may not be told from quiet ones by so few.
-fn both_halves_show(row: &Layout, target: usize, up: bool) -> bool {
+/// All targets' differences in the earlier and in the later half of the blocks.
+fn halves_of(row: &Layout) -> [Vec<Option<Difference>>; 2] {
     let numbers: Vec<u32> = row.numbers().collect();
     let middle = numbers.get((numbers.len().max(1) - 1) / 2).copied().unwrap_or(0);
-    let shows = |after, until| {
-        row.differences(after, until)[target].is_some_and(|part| part.common_blocks >= looks::FRESH && shows(&part, up))
-    };
-    shows(0, middle) && shows(middle, u32::MAX) && shows_alone(row, target, u32::MAX, up)
+    [row.differences(0, middle), row.differences(middle, u32::MAX)]
+}
+
+/// Without looks in between, the later half of the blocks confirms what the earlier half shows. Halves of fewer blocks
+/// than there are between looks cannot: a noisy target may not be told from quiet ones by so few.
+fn both_halves_show(halves: &[Vec<Option<Difference>>; 2], target: usize, up: bool) -> bool {
+    let is_shown = |part: &Difference| part.common_blocks >= looks::FRESH && shows(part, up);
+    halves.iter().all(|half| half[target].as_ref().is_some_and(is_shown))
 }
 
 /// Whether the blocks so far show it without the scatter of other targets, which may be smaller than this one's.

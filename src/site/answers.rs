@@ -10,6 +10,9 @@ use serde::Serialize;
 use super::view::{self, Site};
 use crate::domain::{Pairs, RelativeQps, Verdict};
 
+/// Steps of a number in the page per 1.
+pub(super) const ONE: u32 = 20_000;
+
 /// Digits of the numbers in the page: five bits each, the sixth says that more follow.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -222,10 +225,10 @@ fn pack(text: &mut String, relative: Option<&RelativeQps>) {
 
 /// A number in steps of 1 / 20000, where an odd count stands for everything between its even neighbours: rounding the
 /// count to two or three decimals, half up, gives what rounding the number itself gives, and so does rounding up.
-fn units(value: f64) -> Option<u32> {
+pub(super) fn units(value: f64) -> Option<u32> {
     // At its shortest decimal form, as the summaries take it.
     let exact: Decimal = value.to_string().parse().ok()?;
-    let steps = exact.checked_mul(Decimal::from(10_000))?;
+    let steps = exact.checked_mul(Decimal::from(ONE / 2))?;
     let whole = steps.trunc();
     whole.to_u32()?.checked_mul(2)?.checked_add(u32::from(steps != whole))
 }

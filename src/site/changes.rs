@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::answers;
 use super::format::counted;
 use super::view::{self, Link, Ratio, Site};
 use crate::domain::{RelativeQps, Verdict};
@@ -60,8 +61,10 @@ impl Found {
         }
     }
 
+    /// By the ratio as the scripts have it, so that they sort alike.
     fn size(&self) -> f64 {
-        self.relative.ratio.ln().abs()
+        let ratio = self.relative.ratio;
+        answers::units(ratio).map_or(ratio, |steps| f64::from(steps) / f64::from(answers::ONE)).ln().abs()
     }
 }
 

@@ -20,6 +20,8 @@ mod sandbox;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
+mod site;
+#[cfg(test)]
 mod tap;
 #[cfg(test)]
 mod tidy;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use regtrack::analysis::{self, Catalogue, two_decimals};
 use regtrack::domain::{Group, Report, SweepManifest};
+use regtrack::site::{self, Content};
 use regtrack::store::{self, RowKind, Store};
 
 /// A group's name and count, then min, max, avg, median and stdev.
@@ -11,6 +12,7 @@ type Published = (&'static str, usize, [f64; 5]);
 
 /// The article's three tables: a base, and the summaries of 16.2 relative to it.
 use crate::common::{not_run, runs};
+use crate::site::{HEAVIEST, weight};
 
 const ARTICLE: [(&str, [Published; 5]); 3] = [
     (
@@ -155,4 +157,19 @@ fn all_published_relative_cells_come_out_exactly() {
         }
     }
     assert_eq!(cells, 1008);
+}
+
+#[test]
+fn the_overview_of_all_published_tables_stays_light() {
+    let Some(dir) = article_tables() else { return };
+    let (dir, store, manifest) = import(&TABLES.map(|table| dir.join(format!("qps.abs.{table}.tsv"))));
+    let report = report(&store, &manifest, "9.0.23");
+    let (slices, groups) = (store.slices(&manifest.id).unwrap(), groups());
+    let catalogue = Catalogue { microbenchmarks: &[], groups: &groups, newest: &[] };
+    let pairs = analysis::pairs(&manifest, &slices, &catalogue).unwrap();
+    let out = dir.path().join("site");
+    site::render(&Content { report: &report, pairs: &pairs, downloads: &[], majors: &[] }, &out).unwrap();
+    assert_eq!((report.rows.len(), report.manifest.targets.len()), (42, 17));
+    let weight = weight(&out, "index.html");
+    assert!(weight <= HEAVIEST, "it weighs {weight} bytes");
 }

@@ -115,7 +115,7 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         gaps: gaps(site),
         data: answers::json(site, false),
     };
-    let title = format!("{heading}: relative QPS of {}", microbenchmarks(site));
+    let title = format!("{heading}: relative QPS");
     let description = format!(
         "Throughput of {} on {}, relative to {}.",
         microbenchmarks(site),
