@@ -46,11 +46,25 @@ impl Results {
             })?,
         };
         let slices = store.slices(&manifest.id)?;
+        Self::of(store, manifest, slices, global.catalogue()?.majors().to_vec())
+    }
+
+    /// A sweep without histograms, rates by second and plans: enough for its ratios.
+    pub(super) fn flat(store: Store, manifest: SweepManifest, majors: &[MajorRelease]) -> anyhow::Result<Self> {
+        let slices = store.flat_slices(&manifest.id)?;
+        Self::of(store, manifest, slices, majors.to_vec())
+    }
+
+    fn of(
+        store: Store,
+        manifest: SweepManifest,
+        slices: Vec<SliceRecord>,
+        majors: Vec<MajorRelease>,
+    ) -> anyhow::Result<Self> {
         let suite = match store.suite(&manifest.id)? {
             Some(text) => suite::parse(&text, &format!("the suite of {}", manifest.id))?,
             None => suite::builtin()?,
         };
-        let majors = global.catalogue()?.majors().to_vec();
         let newest = majors.iter().filter_map(newest).collect();
         let (microbenchmarks, groups) = (suite.microbenchmarks, suite.groups);
         Ok(Self { store, manifest, slices, microbenchmarks, groups, newest, majors })

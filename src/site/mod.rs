@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use jiff::Timestamp;
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 use serde::Serialize;
 use tera::{Context, Tera};
 
@@ -55,6 +56,14 @@ pub struct Content<'a> {
     pub history: Option<&'a History>,
     /// Where the site will be, for the links in its feeds: `https://example.org/pg`.
     pub url: Option<&'a str>,
+}
+
+impl<'a> Content<'a> {
+    /// A report and nothing beside it.
+    #[must_use]
+    pub const fn of(report: &'a Report, pairs: &'a Pairs) -> Self {
+        Self { report, pairs, downloads: &[], schemas: &[], majors: &[], history: None, url: None }
+    }
 }
 
 /// A file that the site offers for download.
@@ -212,12 +221,9 @@ fn files(content: &Content) -> Result<Vec<SiteFile>, SiteError> {
     let tera = templates()?;
     let site = Site::new(*content);
     let stamp = Stamp::of(&site);
-    let mut files = Vec::new();
-    for pages in pages::ALL {
-        for page in pages(&site)? {
-            files.push(fill(&tera, &site, &page, &stamp)?);
-        }
-    }
+    let jobs: Vec<pages::Job<'_>> = pages::ALL.iter().flat_map(|pages| pages(&site)).collect();
+    let made = jobs.par_iter().map(|make| fill(&tera, &site, &make()?, &stamp));
+    let mut files = made.collect::<Result<Vec<SiteFile>, SiteError>>()?;
     files.extend(feed::files(&site).map_err(|source| SiteError::Data { file: "feed.xml", source })?);
     let bytes = serde_json::to_vec_pretty(&stamp)
         .map_err(|error| SiteError::Data { file: Stamp::FILE, source: error.into() })?;
@@ -350,7 +356,7 @@ mod tests {
     });
 
     fn content<'a>(report: &'a Report, pairs: &'a Pairs, downloads: &'a [Download]) -> Content<'a> {
-        Content { report, pairs, downloads, schemas: &SCHEMAS, majors: &[], history: None, url: None }
+        Content { downloads, schemas: &SCHEMAS, ..Content::of(report, pairs) }
     }
 
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {

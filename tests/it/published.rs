@@ -168,7 +168,7 @@ fn the_overview_of_all_published_tables_stays_light() {
     let catalogue = Catalogue { microbenchmarks: &[], groups: &groups, newest: &[] };
     let pairs = analysis::pairs(&manifest, &slices, &catalogue).unwrap();
     let out = dir.path().join("site");
-    site::render(&Content { report: &report, pairs: &pairs, downloads: &[], majors: &[] }, &out).unwrap();
+    site::render(&Content::of(&report, &pairs), &out).unwrap();
     assert_eq!((report.rows.len(), report.manifest.targets.len()), (42, 17));
     let weight = weight(&out, "index.html");
     assert!(weight <= HEAVIEST, "it weighs {weight} bytes");

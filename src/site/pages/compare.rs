@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::GroupSummary;
 use crate::site::format::{self, counted, fixed};
 use crate::site::view::{self, Link, Page, Ratio, Site};
@@ -41,7 +42,11 @@ struct Row {
 }
 
 /// `compare.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    vec![Box::new(move || page(site))]
+}
+
+fn page(site: &Site) -> Result<Page, SiteError> {
     let base = site.report.base;
     let target = other(site);
     let label = |target: usize| site.targets().get(target).map_or("", |target| &target.label).to_owned();
@@ -56,7 +61,7 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         "Any two of {} side by side: rates, ratios, intervals and verdicts.",
         counted(site.targets().len(), "release", "releases")
     );
-    Ok(vec![Page::new("compare.html", "compare.html", "Compare two releases".to_owned(), description, &view)?])
+    Page::new("compare.html", "compare.html", "Compare two releases".to_owned(), description, &view)
 }
 
 /// What the base is compared with at first: the newest release, unless that is the base.

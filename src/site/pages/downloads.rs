@@ -2,12 +2,17 @@
 
 use serde::Serialize;
 
+use super::Job;
 use crate::site::view::{Link, Page, Site};
 use crate::site::{Schema, SiteError, download_path, format};
 
 #[derive(Serialize)]
-struct View<'a> {
+struct View {
     files: Vec<FileView>,
+}
+
+#[derive(Serialize)]
+struct Columns<'a> {
     schemas: &'a [Schema],
 }
 
@@ -21,7 +26,11 @@ struct FileView {
 }
 
 /// `downloads.html` and `schema.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    vec![Box::new(move || files(site)), Box::new(move || columns(site))]
+}
+
+fn files(site: &Site) -> Result<Page, SiteError> {
     let file = |download: &crate::site::Download| FileView {
         href: download_path(&download.file_name),
         file_name: download.file_name.clone(),
@@ -29,12 +38,16 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         description: download.description.clone(),
         size: format::bytes(download.bytes.len()),
     };
-    let view = View { files: site.downloads.iter().map(file).collect(), schemas: site.schemas };
+    let view = View { files: site.downloads.iter().map(file).collect() };
     let title = "Downloads".to_owned();
     let description = "The data behind these pages as files.".to_owned();
-    let files = Page::new("downloads.html", "downloads.html", title, description, &view)?;
+    Page::new("downloads.html", "downloads.html", title, description, &view)
+}
+
+fn columns(site: &Site) -> Result<Page, SiteError> {
+    let view = Columns { schemas: site.schemas };
     let (title, description) = ("Columns".to_owned(), "The columns of the files, with units and meaning.".to_owned());
     let mut schema = Page::new("schema.html", "schema.html", title, description, &view)?;
     schema.crumbs = vec![Link::new("downloads.html", "Downloads")];
-    Ok(vec![files, schema])
+    Ok(schema)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::{History, Line, Series, Track};
 use crate::site::SiteError;
 use crate::site::format::{self, fixed};
@@ -102,13 +103,13 @@ struct BenchRow {
 }
 
 /// `history.html`, and `history/<slug>.html` of each microbenchmark.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
-    let Some(history) = site.history else { return Ok(Vec::new()) };
-    let mut pages = vec![overview(site, history)?];
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    let Some(history) = site.history else { return Vec::new() };
+    let mut pages: Vec<Job<'a>> = vec![Box::new(move || overview(site, history))];
     for (name, _) in site.names.benches() {
-        pages.push(bench(site, history, name)?);
+        pages.push(Box::new(move || bench(site, history, name)));
     }
-    Ok(pages)
+    pages
 }
 
 fn overview(site: &Site, history: &History) -> Result<Page, SiteError> {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::{Cell, GroupSummary, Origin, RelativeQps, Verdict};
 use crate::site::changes::{Changes, changes};
 use crate::site::charts::{self, COLOURS, Line};
@@ -93,7 +94,11 @@ struct Gap {
 }
 
 /// `index.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    vec![Box::new(move || page(site))]
+}
+
+fn page(site: &Site) -> Result<Page, SiteError> {
     let heading = site.title();
     let lines = median_lines(site);
     let view = View {
@@ -122,8 +127,7 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
         counted(site.targets().len(), "release", "releases"),
         site.base_label()
     );
-    let page = Page::new("index.html", "index.html", title, description, &view)?;
-    Ok(vec![page])
+    Page::new("index.html", "index.html", title, description, &view)
 }
 
 fn microbenchmarks(site: &Site) -> String {

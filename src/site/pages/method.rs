@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::{Blind, Finding, FindingStatus, Origin, Protocol, Target};
 use crate::site::SiteError;
 use crate::site::format::{plain, whole};
@@ -63,7 +64,11 @@ struct FindingRow {
 }
 
 /// `method.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    vec![Box::new(move || page(site))]
+}
+
+fn page(site: &Site) -> Result<Page, SiteError> {
     let manifest = &site.report.manifest;
     let ratios = site.report.rows.iter().flat_map(|row| row.cells.iter().enumerate());
     let intervals = ratios
@@ -101,8 +106,7 @@ pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
     let title = "Method".to_owned();
     let description =
         "How these numbers were measured, on which machine and builds, and what they cannot tell.".to_owned();
-    let page = Page::new("method.html", "method.html", title, description, &view)?;
-    Ok(vec![page])
+    Page::new("method.html", "method.html", title, description, &view)
 }
 
 fn protocol_facts(protocol: &Protocol) -> Vec<Fact> {

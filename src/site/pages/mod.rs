@@ -13,8 +13,11 @@ mod week;
 use super::SiteError;
 use super::view::{Page, Site};
 
-/// Makes the pages of one kind.
-type Pages = fn(&Site) -> Result<Vec<Page>, SiteError>;
+/// Makes one page. Pages do not depend on each other and are made side by side.
+pub(super) type Job<'a> = Box<dyn Fn() -> Result<Page, SiteError> + Send + Sync + 'a>;
+
+/// Says which pages of one kind there are.
+type Pages = for<'a> fn(&'a Site<'_>) -> Vec<Job<'a>>;
 
 /// Every kind of page, in the order in which their files are listed.
 pub(super) const ALL: [Pages; 9] = [

@@ -6,6 +6,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::{Build, Change, MajorRelease, Provenance, ReportRow, Target, base_name};
 use crate::site::SiteError;
 use crate::site::format::{self, fixed};
@@ -96,8 +97,8 @@ struct Row {
 }
 
 /// `release/<slug>.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
-    (0..site.targets().len()).map(|index| page(site, index)).collect()
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    (0..site.targets().len()).map(|index| -> Job<'a> { Box::new(move || page(site, index)) }).collect()
 }
 
 fn page(site: &Site, index: usize) -> Result<Page, SiteError> {

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::Job;
 use crate::site::view::{self, Page, Site};
 use crate::site::{SiteError, answers};
 
@@ -20,10 +21,14 @@ struct Group {
 }
 
 /// `upgrade.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    vec![Box::new(move || page(site))]
+}
+
+fn page(site: &Site) -> Result<Page, SiteError> {
     let group = |(name, title, rows): (String, String, Vec<usize>)| Group { name, title, count: rows.len() };
     let view =
         View { groups: view::by_group(site.report).into_iter().map(group).collect(), data: answers::json(site, false) };
     let description = format!("What an upgrade of {} would do to a mix of statements of your own.", site.title());
-    Ok(vec![Page::new("upgrade.html", "upgrade.html", "What an upgrade would do".to_owned(), description, &view)?])
+    Page::new("upgrade.html", "upgrade.html", "What an upgrade would do".to_owned(), description, &view)
 }

@@ -1,7 +1,10 @@
 //! One page per week: what it measured, and what is new in it.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::{History, HistoryWeek, Series, Week};
 use crate::site::SiteError;
 use crate::site::format;
@@ -36,10 +39,14 @@ struct Row {
 }
 
 /// `week/<week>.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
-    let Some(history) = site.history else { return Ok(Vec::new()) };
-    let weeks = past::weeks(history);
-    (0..weeks.len()).map(|index| page(site, history, &weeks, index)).collect()
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    let Some(history) = site.history else { return Vec::new() };
+    let weeks = Arc::new(past::weeks(history));
+    let job = |index| -> Job<'a> {
+        let weeks = Arc::clone(&weeks);
+        Box::new(move || page(site, history, &weeks, index))
+    };
+    (0..weeks.len()).map(job).collect()
 }
 
 /// `weeks` are newest first.

@@ -46,7 +46,7 @@ impl Made {
         let made =
             Self { manifest, slices, suite, directory: tempfile::tempdir().unwrap(), reports: Default::default() };
         let (report, pairs) = (made.on(0), made.pairs());
-        let content = Content { report: &report, pairs: &pairs, downloads: &[], majors: &[] };
+        let content = Content::of(&report, &pairs);
         site::render(&content, &made.site()).unwrap();
         made
     }

@@ -6,6 +6,7 @@ mod plans;
 
 use serde::Serialize;
 
+use super::Job;
 use crate::domain::{Cell, ReportRow};
 use crate::site::SiteError;
 use crate::site::format::{self, decimals_for, fixed};
@@ -83,8 +84,8 @@ const COLUMNS: [Column; 10] = [
 ];
 
 /// `bench/<slug>.html`.
-pub(super) fn pages(site: &Site) -> Result<Vec<Page>, SiteError> {
-    (0..site.report.rows.len()).map(|index| page(site, index)).collect()
+pub(super) fn pages<'a>(site: &'a Site) -> Vec<Job<'a>> {
+    (0..site.report.rows.len()).map(|index| -> Job<'a> { Box::new(move || page(site, index)) }).collect()
 }
 
 fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
