@@ -256,7 +256,7 @@
     const found = read(FIELDS);
     state = found.state;
     if (state.from > state.to) {
-      found.ignored.push(`from later than to`);
+      found.ignored.push(`from=${data.targets[state.from].label}&to=${data.targets[state.to].label}`);
       [state.from, state.to] = [0, last];
     }
     tell(notice, found.ignored);

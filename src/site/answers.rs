@@ -198,8 +198,8 @@ fn packed(site: &Site, base: usize) -> String {
 /// The same in the sweep: one plan of looks, one precision.
 fn settles(site: &Site) -> Option<f64> {
     let wanted = |pairs: &Pairs, base: usize| {
-        let cells = (0..site.report.rows.len()).flat_map(|row| (0..site.targets().len()).map(move |at| (row, at)));
-        cells.filter_map(|(row, at)| pairs.relative(base, row, at)?.certainty.wanted).next()
+        let mut cells = (0..site.report.rows.len()).flat_map(|row| (0..site.targets().len()).map(move |at| (row, at)));
+        cells.find_map(|(row, at)| pairs.relative(base, row, at)?.certainty.wanted)
     };
     (0..site.targets().len()).find_map(|base| wanted(site.pairs, base)).map(|wanted| wanted.settles)
 }
