@@ -146,14 +146,14 @@
     const key = `${group.name} ${target}`;
     const { count, min, max, avg, median, stdev } = regtrack.summaryOf(group, state.base, target) ?? { median: null };
     if (!lines.has(key)) {
-      const cells = Array.from({ length: 6 }, () => make("td", { class: "num" }));
+      const cells = Array.from({ length: 6 }, () => make("td", {}));
       lines.set(key, { cells, row: make("tr", {}, make("th", { scope: "row" }, link(data.targets[target])), ...cells) });
     }
     const { cells, row } = lines.get(key);
     row.hidden = median === null || target === state.base || !visible(target);
     if (row.hidden) return row;
     [count, min, max, avg, regtrack.decimals(median, 2), stdev].forEach((text, at) => (cells[at].textContent = text));
-    cells[4].className = `num r ${shade(median)}`;
+    cells[4].className = `r ${shade(median)}`;
     return row;
   }
 
