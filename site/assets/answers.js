@@ -33,11 +33,17 @@ const regtrack = (() => {
         if (digit < 32) return value;
       }
     };
+    // How far down, and how much farther up; the lowest bit of that is its sign.
+    const reach = (ratio) => {
+      const [down, farther] = [number(), number()];
+      const up = down + (farther % 2 ? -1 : 1) * Math.floor(farther / 2);
+      return { low: ratio - down, high: ratio + up };
+    };
     const answer = () => {
       if (text[at] === ".") return (at++, null);
       const code = number();
       const ratio = number();
-      const interval = code >= 16 ? { low: ratio - number(), high: ratio + number() } : null;
+      const interval = code >= 16 ? reach(ratio) : null;
       const standing = STANDINGS[code % 16];
       return { ratio, interval, standing, more: standing.wanted ? number() : 0 };
     };

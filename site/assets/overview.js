@@ -146,14 +146,14 @@
     const key = `${group.name} ${target}`;
     const { count, min, max, avg, median, stdev } = regtrack.summaryOf(group, state.base, target) ?? { median: null };
     if (!lines.has(key)) {
-      const cells = Array.from({ length: 6 }, () => make("td", { class: "num" }));
+      const cells = Array.from({ length: 6 }, () => make("td", {}));
       lines.set(key, { cells, row: make("tr", {}, make("th", { scope: "row" }, link(data.targets[target])), ...cells) });
     }
     const { cells, row } = lines.get(key);
     row.hidden = median === null || target === state.base || !visible(target);
     if (row.hidden) return row;
     [count, min, max, avg, regtrack.decimals(median, 2), stdev].forEach((text, at) => (cells[at].textContent = text));
-    cells[4].className = `num r ${shade(median)}`;
+    cells[4].className = `r ${shade(median)}`;
     return row;
   }
 
@@ -256,7 +256,7 @@
     const found = read(FIELDS);
     state = found.state;
     if (state.from > state.to) {
-      found.ignored.push(`from later than to`);
+      found.ignored.push(`from=${data.targets[state.from].label}&to=${data.targets[state.to].label}`);
       [state.from, state.to] = [0, last];
     }
     tell(notice, found.ignored);

@@ -110,12 +110,12 @@ mod tests {
         #[test]
         fn a_summary_is_that_of_whole_numbers(hundredths in proptest::collection::vec(90i64..110, 2..12)) {
             let summary = summarise("g", hundredths.iter().map(|n| Decimal::new(*n, 2)).collect()).unwrap();
-            let (count, sum) = (hundredths.len() as i64, hundredths.iter().sum::<i64>());
+            let (count, sum) = (i64::try_from(hundredths.len()).unwrap(), hundredths.iter().sum::<i64>());
             let spread = count * hundredths.iter().map(|n| n * n).sum::<i64>() - sum * sum;
             let below = |deviation: i64| (2 * deviation - 1).pow(2) * count * (count - 1) <= 4 * spread;
-            let stdev = (1..1000).take_while(|deviation| below(*deviation)).count();
-            prop_assert_eq!(summary.avg, float(Decimal::new((2 * sum + count) / (2 * count), 2)));
-            prop_assert_eq!(summary.stdev, Some(float(Decimal::new(stdev as i64, 2))));
+            let stdev = (1..1000).take_while(|deviation| below(*deviation)).last().unwrap_or(0);
+            prop_assert_eq!(two_decimals(summary.avg), Some(Decimal::new((2 * sum + count) / (2 * count), 2)));
+            prop_assert_eq!(summary.stdev.and_then(two_decimals), Some(Decimal::new(stdev, 2)));
         }
 
         #[test]

@@ -198,13 +198,14 @@ fn packed(site: &Site, base: usize) -> String {
 /// The same in the sweep: one plan of looks, one precision.
 fn settles(site: &Site) -> Option<f64> {
     let wanted = |pairs: &Pairs, base: usize| {
-        let cells = (0..site.report.rows.len()).flat_map(|row| (0..site.targets().len()).map(move |at| (row, at)));
-        cells.filter_map(|(row, at)| pairs.relative(base, row, at)?.certainty.wanted).next()
+        let mut cells = (0..site.report.rows.len()).flat_map(|row| (0..site.targets().len()).map(move |at| (row, at)));
+        cells.find_map(|(row, at)| pairs.relative(base, row, at)?.certainty.wanted)
     };
     (0..site.targets().len()).find_map(|base| wanted(site.pairs, base)).map(|wanted| wanted.settles)
 }
 
-/// Standing; ratio; where there is an interval, how far it reaches down and up; the launches wanted, if any.
+/// Standing; ratio; where there is an interval, how far it reaches down, and how much farther up: little, since it is
+/// symmetric in logarithms; the launches wanted, if any.
 fn pack(text: &mut String, relative: Option<&RelativeQps>) {
     let Some((relative, ratio)) = relative.and_then(|relative| Some((relative, units(relative.ratio)?))) else {
         text.push(ABSENT);
@@ -215,8 +216,10 @@ fn pack(text: &mut String, relative: Option<&RelativeQps>) {
     digits(text, standing as u32 | if interval.is_some() { WITH_INTERVAL } else { 0 });
     digits(text, ratio);
     if let Some((low, high)) = interval {
-        digits(text, ratio.saturating_sub(low));
-        digits(text, high.saturating_sub(ratio));
+        let (down, up) = (ratio.saturating_sub(low), high.saturating_sub(ratio));
+        digits(text, down);
+        // The lowest bit is the sign.
+        digits(text, up.abs_diff(down) * 2 + u32::from(up < down));
     }
     if let (Standing::Wanted, Some(wanted)) = (standing, relative.certainty.wanted) {
         digits(text, wanted.more);
@@ -278,7 +281,7 @@ mod tests {
         let certainty = Certainty { confirmed: true, ..Certainty::default() };
         let (interval, verdict) = (Some((0.96, 0.98)), Verdict::Regressed);
         pack(&mut text, Some(&RelativeQps { ratio: 0.97, interval, verdict, certainty }));
-        // 8 + 16 = 24; 19400 = 8 + 30 · 32 + 18 · 1024; 200 = 8 + 6 · 32.
-        assert_eq!(text, ".Yo-SoGoG");
+        // 8 + 16 = 24; 19400 = 8 + 30 · 32 + 18 · 1024; 200 = 8 + 6 · 32; and as far up.
+        assert_eq!(text, ".Yo-SoGA");
     }
 }

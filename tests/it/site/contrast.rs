@@ -78,8 +78,12 @@ fn colours_that_stand_on_each_other_can_be_told_apart() {
                 faint.push(format!("{scheme}: {one} on {other} has {contrast:.2}, not {least}"));
             }
         };
-        TEXTS.into_iter().for_each(|pair| check(pair, 4.5));
-        SHAPES.into_iter().for_each(|pair| check(pair, 3.0));
+        for pair in TEXTS {
+            check(pair, 4.5);
+        }
+        for pair in SHAPES {
+            check(pair, 3.0);
+        }
     }
     assert_eq!(faint, Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 //! that can be missing.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
 
 use regtrack::analysis::{self, Catalogue};
@@ -27,32 +27,32 @@ pub(super) struct Made {
     pub(super) manifest: SweepManifest,
     slices: Vec<SliceRecord>,
     suite: Suite,
-    directory: tempfile::TempDir,
+    /// Its site, which stays for a look.
+    directory: PathBuf,
     /// By base, as far as they were asked for.
     reports: [OnceLock<Report>; VERSIONS.len()],
 }
 
 /// As many launches for every row, and with looks while it ran.
-pub(super) static FIXED: LazyLock<Made> = LazyLock::new(|| Made::new(None));
+pub(super) static FIXED: LazyLock<Made> = LazyLock::new(|| Made::new("fixed", None));
 pub(super) static SEQUENTIAL: LazyLock<Made> =
-    LazyLock::new(|| Made::new(Some(Stopping { precision: 0.01, power: 0.9, max_launches: LAUNCHES })));
+    LazyLock::new(|| Made::new("sequential", Some(Stopping { precision: 0.01, power: 0.9, max_launches: LAUNCHES })));
 
 impl Made {
-    fn new(stopping: Option<Stopping>) -> Self {
+    fn new(name: &str, stopping: Option<Stopping>) -> Self {
         let suite = suite::builtin().unwrap();
         let rows: Vec<&Microbenchmark> = suite.microbenchmarks.iter().filter(|row| !row.group.is_empty()).collect();
         let manifest = manifest(&rows, stopping);
         let slices = slices(&rows);
-        let made =
-            Self { manifest, slices, suite, directory: tempfile::tempdir().unwrap(), reports: Default::default() };
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sites").join(name);
+        let made = Self { manifest, slices, suite, directory, reports: Default::default() };
         let (report, pairs) = (made.on(0), made.pairs());
-        let content = Content::of(&report, &pairs);
-        site::render(&content, &made.site()).unwrap();
+        site::render(&Content::of(&report, &pairs), made.site()).unwrap();
         made
     }
 
-    pub(super) fn site(&self) -> PathBuf {
-        self.directory.path().join("site")
+    pub(super) fn site(&self) -> &Path {
+        &self.directory
     }
 
     /// The report on a base, as `regtrack report --base` makes it.

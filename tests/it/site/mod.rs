@@ -191,7 +191,7 @@ fn a_page_without_scripts_reads_like_one_with_scripts() {
 #[test]
 fn a_view_has_an_address_and_the_way_back_works() {
     let Some(mut browser) = browser() else { return };
-    let served = Served::new(&FIXED.site());
+    let served = Served::new(FIXED.site());
     for (root, index) in
         [("file://".to_owned(), on_disk(&FIXED, "index.html")), (served.url(""), served.url("index.html"))]
     {
@@ -388,7 +388,7 @@ pub(crate) fn weight(site: &Path, page: &str) -> u64 {
 fn the_first_page_stays_light() {
     for made in [&*FIXED, &*SEQUENTIAL] {
         for page in ["index.html", "compare.html", "upgrade.html"] {
-            let weight = weight(&made.site(), page);
+            let weight = weight(made.site(), page);
             assert!(weight <= HEAVIEST, "{page} weighs {weight} bytes");
         }
     }
