@@ -30,8 +30,9 @@ fn main() -> std::io::Result<()> {
             let alarms = false_alarms(scatter, length, count);
             let share = 100.0 * f64::from(alarms) / f64::from(count);
             let planted = count / 10;
-            let power =
-                STEPS.map(|step| format!("{:.0} %", 100.0 * f64::from(found(scatter, length, step, planted)) / f64::from(planted)));
+            let power = STEPS.map(|step| {
+                format!("{:.0} %", 100.0 * f64::from(found(scatter, length, step, planted)) / f64::from(planted))
+            });
             writeln!(
                 out,
                 "| {length} | {} | {alarms} of {count} ({share:.2} %) | {} |",

@@ -8,6 +8,7 @@ mod selftest;
 mod source;
 mod statements;
 mod sweep;
+mod weekly;
 
 use std::collections::BTreeSet;
 use std::fs;
