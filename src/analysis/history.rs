@@ -12,8 +12,11 @@ use crate::domain::{
     Protocol, Report, Series, SeriesKey, TargetId, Track, TrackPoint, Week, WeekCell, WeekSummary, WeekTarget,
 };
 
-/// A change of a ratio that is smaller than this, as a share, is none that anyone was told.
+/// A ratio that moves by less than this share needs no correction: it is shown with two decimals.
 const TOLD: f64 = 0.005;
+
+/// Differences up to this share that come from one launch are told as unsure.
+const UNSURE: f64 = 0.1;
 
 /// What a report says, for the history. `None` for imported tables: nobody knows when and how those were measured.
 #[must_use]
@@ -123,13 +126,22 @@ fn names(summary: &WeekSummary, cell: &WeekCell) -> (String, TargetId) {
     (microbenchmark, summary.targets[usize::from(cell.target)].id.clone())
 }
 
-/// Whether whoever was told the one has to be told the other.
+/// Whether whoever was told the one has to be told the other: another verdict, another size of a confirmed change, or a
+/// ratio that the interval left out. One without an interval was said to be good for large differences only.
 fn differs(was: Option<Answer>, is: Option<Answer>) -> bool {
     match (was, is) {
         // A gap that was filled takes nothing back.
         (None, _) => false,
         (Some(_), None) => true,
-        (Some(was), Some(is)) => was.change() != is.change() || (was.ratio - is.ratio).abs() >= TOLD * was.ratio,
+        (Some(was), Some(is)) if was.change() != is.change() => true,
+        (Some(was), Some(is)) => {
+            let moved = (is.ratio / was.ratio).ln().abs();
+            match was.interval {
+                _ if was.change().is_some() => moved >= TOLD.ln_1p(),
+                Some((low, high)) => moved >= TOLD.ln_1p() && !(low..=high).contains(&is.ratio),
+                None => moved >= UNSURE.ln_1p(),
+            }
+        }
     }
 }
 
@@ -218,7 +230,8 @@ fn later(older: &WeekSummary, newer: &WeekSummary) -> WeekSummary {
         merged.sweep.clone_from(&older.sweep);
     }
     merged.told_at = older.told_at.or(Some(older.updated_at));
-    merged.corrections.splice(0..0, older.corrections.iter().cloned());
+    let before = older.corrections.iter().filter(|one| !newer.corrections.contains(one)).cloned();
+    merged.corrections.splice(0..0, before);
     merged
 }
 
@@ -521,19 +534,28 @@ mod tests {
     #[test]
     fn corrections_are_kept_and_small_ones_are_none() {
         let first = weeks(&[0.9]).remove(0);
-        let mut second = weeks(&[0.902]).remove(0);
+        let mut second = weeks(&[0.95]).remove(0);
         second.updated_at = "2026-01-06T12:00:00Z".parse().unwrap();
         let second = corrected(second, &first);
         assert!(second.corrections.is_empty());
         assert_eq!(second.told_at, Some(first.updated_at));
-        let mut third = weeks(&[0.95]).remove(0);
+        let mut third = weeks(&[1.05]).remove(0);
         third.updated_at = "2026-01-07T12:00:00Z".parse().unwrap();
         let third = corrected(third, &second);
         let fourth = corrected(WeekSummary { corrections: vec![], told_at: None, ..third.clone() }, &third);
         assert_eq!(fourth, third, "telling the same again corrects nothing");
         let [correction] = &fourth.corrections[..] else { panic!("{:?}", fourth.corrections) };
-        assert_eq!((correction.at, correction.was.unwrap().ratio), (third.updated_at, 0.902));
+        assert_eq!((correction.at, correction.was.unwrap().ratio), (third.updated_at, 0.95));
         assert_eq!(fourth.told_at, Some(first.updated_at));
+        let with_interval =
+            |ratio| Some(Answer { interval: Some((ratio - 0.01, ratio + 0.01)), ..answer(ratio, false) });
+        let of = |answer| summary(0, &[("16.1", Some(super::tests::answer(1.0, false))), ("17.1", answer)]);
+        let told = |was, is| corrected(of(is), &of(was)).corrections.len();
+        assert_eq!(told(with_interval(0.95), with_interval(0.957)), 0, "the interval left it possible");
+        assert_eq!(told(with_interval(0.95), with_interval(0.97)), 1);
+        assert_eq!(told(Some(answer(0.95, true)), Some(answer(0.957, true))), 1, "a size that was confirmed");
+        assert_eq!(told(Some(answer(0.95, true)), Some(answer(0.95, false))), 1);
+        assert_eq!(told(None, Some(answer(0.95, false))), 0, "a gap that was filled");
         let gone = corrected(summary(0, &[("16.1", Some(answer(1.0, false))), ("17.1", None)]), &first);
         assert_eq!(gone.corrections[0].is, None);
     }

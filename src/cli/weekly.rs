@@ -223,6 +223,19 @@ fn follows(base: Option<&str>, anchor: &WeekTarget) -> bool {
     base.is_none_or(|base| base == anchor.label || base == anchor.version.major.to_string())
 }
 
+/// A sweep that was begun anew in a week corrects what the one before it said.
+fn with_corrections(summary: WeekSummary, past: &[WeekSummary], store: &Store) -> anyhow::Result<WeekSummary> {
+    let of_week = past.iter().filter(|other| other.week == summary.week && other.series == summary.series);
+    let last = of_week.max_by_key(|other| other.updated_at);
+    if store.told(&summary.sweep)?.is_some() {
+        return Ok(summary);
+    }
+    Ok(match last.map(|last| store.told(&last.sweep)).transpose()?.flatten() {
+        Some(told) => analysis::corrected(summary, &told),
+        None => summary,
+    })
+}
+
 /// Says what is new: on the site, where it is published, and as text.
 fn tell(
     args: &WeeklyArgs,
@@ -234,8 +247,8 @@ fn tell(
 ) -> Result<(), Failure> {
     let results = Results::read(global, None)?;
     let summary = history::summary(&results)?.context("the sweep of this week was not measured here")?;
-    let id = summary.sweep.clone();
-    past.retain(|other| other.sweep != id);
+    past.retain(|other| other.sweep != summary.sweep);
+    let summary = with_corrections(summary, &past, &results.store)?;
     past.push(summary.clone());
     let history = analysis::history(&past);
     let options = SiteOptions { history: Some(&history), url: args.site_url.as_deref() };

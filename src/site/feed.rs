@@ -106,6 +106,7 @@ fn of_week(week: &HistoryWeek, cells: &[CellEvents<'_>], base: &str) -> Entry {
 fn summary(week: &HistoryWeek) -> String {
     let news = &week.news;
     let counts = [
+        (news.targets.len(), "new releases"),
         (news.confirmed.len(), "confirmed"),
         (news.withdrawn.len(), "withdrawn"),
         (news.changes.len(), "change points"),
@@ -131,11 +132,11 @@ fn of_cell(week: &HistoryWeek, cell: &CellEvents<'_>) -> Entry {
     }
 }
 
-/// A name as part of a URI.
+/// A name or a path as part of a URI.
 fn escaped(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~=@".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || b"-._~=@/".contains(&byte) {
             text.push(char::from(byte));
         } else {
             let _ = write!(text, "%{byte:02X}");
@@ -163,7 +164,8 @@ impl Feed<'_> {
         xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("utf-8"), None)))?;
         let root = BytesStart::new("feed").with_attributes([("xmlns", "http://www.w3.org/2005/Atom")]);
         xml.write_event(Event::Start(root))?;
-        text(&mut xml, "id", &format!("{TAG}feed/{}", escaped(self.subject)))?;
+        // Named after its file: that is the same for all time.
+        text(&mut xml, "id", &format!("{TAG}{}", escaped(self.path)))?;
         text(&mut xml, "title", &format!("{}: {}", self.site.title(), self.subject))?;
         let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(self.newest);
         text(&mut xml, "updated", &time(updated))?;

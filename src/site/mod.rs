@@ -9,8 +9,12 @@ mod charts;
 mod feed;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod fixture_history;
 mod format;
 mod heat;
+#[cfg(test)]
+mod history_tests;
 mod multiples;
 mod output;
 mod pages;
@@ -359,13 +363,26 @@ mod tests {
         Content { downloads, schemas: &SCHEMAS, ..Content::of(report, pairs) }
     }
 
+    fn with_history(report: &Report) -> BTreeMap<String, Vec<u8>> {
+        let (pairs, downloads, history) = (fixture::pairs(report), downloads(), fixture_history::history());
+        let content = Content { history: Some(&history), ..content(report, &pairs, &downloads) };
+        files(&content).unwrap().into_iter().map(|file| (file.path, file.bytes)).collect()
+    }
+
+    /// Every report as a site, and one with a history.
+    fn every_site() -> Vec<(&'static str, BTreeMap<String, Vec<u8>>)> {
+        let mut sites: Vec<_> = every_report().into_iter().map(|(name, report)| (name, site(&report))).collect();
+        sites.push(("with history", with_history(&fixture::measured())));
+        sites
+    }
+
     fn site(report: &Report) -> BTreeMap<String, Vec<u8>> {
         let (majors, pairs, downloads) = (fixture::majors(), fixture::pairs(report), downloads());
         let files = files(&Content { majors: &majors, ..content(report, &pairs, &downloads) }).unwrap();
         files.into_iter().map(|file| (file.path, file.bytes)).collect()
     }
 
-    fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
+    pub(super) fn html_pages(site: &BTreeMap<String, Vec<u8>>) -> impl Iterator<Item = (&str, &str)> {
         let html =
             site.iter().filter(|(path, _)| Path::new(path).extension().is_some_and(|extension| extension == "html"));
         html.map(|(path, bytes)| (path.as_str(), std::str::from_utf8(bytes).unwrap()))
@@ -380,7 +397,7 @@ mod tests {
     }
 
     /// Values of an attribute; the templates write all of them in double quotes.
-    fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+    pub(super) fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
         let pattern = format!(" {name}=\"");
         html.split(&pattern).skip(1).map(|rest| rest.split_once('"').unwrap().0).collect()
     }
@@ -404,8 +421,7 @@ mod tests {
 
     #[test]
     fn every_reference_resolves_and_every_page_is_reached_from_the_overview() {
-        for (name, report) in every_report() {
-            let site = site(&report);
+        for (name, site) in every_site() {
             let mut links: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
             for (page, html) in html_pages(&site) {
                 let references = attributes(html, "href").into_iter().chain(attributes(html, "src"));
@@ -430,14 +446,18 @@ mod tests {
             }
             let all: BTreeSet<String> = site.keys().cloned().collect();
             assert_eq!(reached, all, "{name}");
-            assert_eq!(html_pages(&site).count(), 6 + report.rows.len() + report.manifest.targets.len(), "{name}");
+        }
+        for (name, report) in every_report() {
+            let pages = 6 + report.rows.len() + report.manifest.targets.len();
+            assert_eq!(html_pages(&site(&report)).count(), pages, "{name}");
         }
     }
 
     #[test]
     fn nothing_is_fetched_from_elsewhere() {
-        for (path, bytes) in site(&fixture::measured()) {
+        for (path, bytes) in with_history(&fixture::measured()) {
             let text = String::from_utf8_lossy(&bytes).replace("http://www.w3.org/2000/svg", "");
+            let text = text.replace("http://www.w3.org/2005/Atom", "");
             for scheme in ["http://", "https://", "url(", "@import", "src=\"//", "href=\"//"] {
                 assert!(!text.contains(scheme), "{path} contains {scheme}");
             }
@@ -446,9 +466,9 @@ mod tests {
 
     #[test]
     fn text_from_outside_is_escaped() {
-        let site = site(&fixture::measured());
+        let site = with_history(&fixture::measured());
         for (path, html) in html_pages(&site) {
-            for raw in ["<script>alert", "<img src=x", "<left>", "<b>shared", "<unknown>"] {
+            for raw in ["<script>alert", "<img src=x", "<left>", "<b>shared", "<unknown>", "<b>old", "<i>fast"] {
                 assert!(!html.contains(raw), "{path} contains {raw}");
             }
         }
@@ -460,12 +480,13 @@ mod tests {
     #[test]
     fn the_same_report_gives_the_same_bytes() {
         assert_eq!(site(&fixture::measured()), site(&fixture::measured()));
+        assert_eq!(with_history(&fixture::measured()), with_history(&fixture::measured()));
     }
 
     #[test]
     fn ids_are_unique_and_tables_are_labelled() {
-        for (name, report) in every_report() {
-            for (path, html) in html_pages(&site(&report)) {
+        for (name, site) in every_site() {
+            for (path, html) in html_pages(&site) {
                 let ids = attributes(html, "id");
                 let unique: BTreeSet<&str> = ids.iter().copied().collect();
                 assert_eq!(ids.len(), unique.len(), "{name}: {path}: {ids:?}");
@@ -488,8 +509,8 @@ mod tests {
             });
             cells.map(|tag| attributes(tag, "colspan").first().map_or(1, |span| span.parse().unwrap())).sum()
         };
-        for (name, report) in every_report() {
-            for (path, html) in html_pages(&site(&report)) {
+        for (name, site) in every_site() {
+            for (path, html) in html_pages(&site) {
                 for table in html.split("<table").skip(1) {
                     let rows: Vec<&str> = table.split("</table>").next().unwrap().split("<tr").skip(1).collect();
                     for row in &rows {

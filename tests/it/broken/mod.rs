@@ -11,6 +11,7 @@ mod releases;
 mod results;
 mod site;
 mod tables;
+mod weekly;
 
 use snapbox::data::Inline;
 use snapbox::{assert_data_eq, str};

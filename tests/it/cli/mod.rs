@@ -16,9 +16,11 @@ use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 36] = [
+const SNAPSHOTS: [(&str, &[&str]); 39] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
+    ("help-weekly", &["weekly", "--help"]),
+    ("help-publish", &["publish", "--help"]),
     ("help-build", &["build", "--help"]),
     ("help-compare", &["compare", "--help"]),
     ("help-report", &["report", "--help"]),
@@ -51,6 +53,20 @@ const SNAPSHOTS: [(&str, &[&str]); 36] = [
     (
         "plan-paper",
         &["sweep", "9.0..18", "--base", "10", "--dry-run", "--profile", "paper", "--source", "prefix=/opt/pg"],
+    ),
+    (
+        "plan-weekly",
+        &[
+            "weekly",
+            "16.1..16.3",
+            "--minors",
+            "--week",
+            "2026-W49",
+            "--no-refresh",
+            "--dry-run",
+            "--source",
+            "prebuilt",
+        ],
     ),
     ("report", &["report", "--results", "imported"]),
     ("report-markdown", &["report", "--results", "imported", "--markdown"]),

@@ -9,6 +9,7 @@ mod source;
 mod statements;
 mod sweep;
 mod turns;
+mod weekly;
 
 use std::collections::BTreeSet;
 use std::fs;

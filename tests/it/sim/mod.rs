@@ -12,6 +12,7 @@ mod steps;
 mod stopping;
 mod turns;
 mod verdicts;
+mod weekly;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,10 +88,14 @@ impl Lab {
 
     fn call_within(&self, world: &mut World, request: &SweepRequest, fresh: bool, budget: Option<Duration>) -> Call {
         let prepared = sweep::prepare(request, self.catalogue, MEMORY_MIB).unwrap();
+        self.call_prepared(world, prepared, fresh, budget)
+    }
+
+    fn call_prepared(&self, world: &mut World, prepared: Prepared, fresh: bool, budget: Option<Duration>) -> Call {
         let choices = world.plan(&requests(&prepared)).unwrap();
         let mut events = Vec::new();
         let targets = sweep::targets(&prepared, &choices, world, &mut |event| events.push(event)).unwrap();
-        let arguments = ["sweep".to_owned(), request.range.to_string()];
+        let arguments = ["sweep".to_owned(), "16".to_owned()];
         let host = HostFingerprint { memory_mib: MEMORY_MIB, ..HostFingerprint::default() };
         let manifest = sweep::open(&self.store, &prepared, targets, host, Vec::new(), &arguments, fresh).unwrap();
         let mut settings = BTreeMap::new();
