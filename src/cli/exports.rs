@@ -4,7 +4,8 @@ use anyhow::Context as _;
 
 use super::tables;
 use crate::domain::{
-    Cell, RelativeQps, Report, ReportRow, SliceRecord, SweepManifest, Table, TableColumn, Target, Values,
+    Answer, Cell, History, HistoryWeek, Line as Followed, RelativeQps, Report, ReportRow, Series, SliceRecord,
+    SweepManifest, Table, TableColumn, Target, Values, WeekTarget,
 };
 use crate::site::{Download, Schema, SchemaColumn};
 use crate::store::columns;
@@ -173,9 +174,76 @@ pub(super) fn cells(report: &Report) -> Table {
     }
 }
 
+/// A cell in one week.
+struct Past<'a> {
+    series: usize,
+    week: &'a HistoryWeek,
+    microbenchmark: &'a str,
+    target: &'a WeekTarget,
+    answer: Answer,
+}
+
+/// Every cell of a history in every week, one row each.
+fn history(history: &History) -> Table {
+    let rows: Vec<Past<'_>> = history.series.iter().enumerate().flat_map(past_cells).collect();
+    let text = |of: fn(&Past<'_>) -> String| Values::Text(rows.iter().map(|row| Some(of(row))).collect());
+    let real = |of: fn(&Past<'_>) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
+    let column = |name, meaning, values| TableColumn { name, meaning, values };
+    let columns = vec![
+        column(
+            "series",
+            "sweeps that can be compared share a number; 0 has the newest week",
+            Values::Count(rows.iter().map(|row| Some(row.series as u64)).collect()),
+        ),
+        column("week", "week of ISO 8601", text(|row| row.week.week.to_string())),
+        column("sweep", "id of the sweep", text(|row| row.week.sweep.clone())),
+        column("updated_at", "when it was last worked on, RFC 3339, UTC", text(|row| row.week.updated_at.to_string())),
+        column("microbenchmark", "its name", text(|row| row.microbenchmark.to_owned())),
+        column("target", "label of the release", text(|row| row.target.label.clone())),
+        column("target_id", "id of the target in the manifest", text(|row| row.target.id.0.clone())),
+        column(
+            "relative_qps",
+            "geometric mean over blocks of the rate divided by the anchor's; above 1 is faster",
+            real(|row| Some(row.answer.ratio)),
+        ),
+        column("interval_low", "lower end of its 95 % interval", real(|row| row.answer.interval.map(|it| it.0))),
+        column("interval_high", "upper end of its 95 % interval", real(|row| row.answer.interval.map(|it| it.1))),
+        column(
+            "verdict",
+            "improved, regressed, same or inconclusive, in its own sweep",
+            text(|row| tables::verdict_word(row.answer.verdict).to_owned()),
+        ),
+        column(
+            "confirmed",
+            "whether later launches showed the change alone",
+            Values::Truth(rows.iter().map(|row| Some(row.answer.confirmed)).collect()),
+        ),
+    ];
+    let about = "One microbenchmark on one release in one week, relative to the anchor of the week.";
+    Table { name: "history".to_owned(), about: about.to_owned(), columns }
+}
+
+/// The cells of a series; those of a major repeat what its releases have.
+fn past_cells((number, series): (usize, &Series)) -> impl Iterator<Item = Past<'_>> {
+    let of_releases = series.tracks.iter().filter(|track| matches!(series.lines[track.line], Followed::Target(_)));
+    of_releases.flat_map(move |track| {
+        track.points.iter().map(move |point| {
+            let week = &series.weeks[point.week];
+            Past {
+                series: number,
+                week,
+                microbenchmark: &series.microbenchmarks[track.microbenchmark],
+                target: &week.targets[point.target],
+                answer: point.answer,
+            }
+        })
+    })
+}
+
 /// What a site of `report` offers, and the columns of it.
 pub(super) fn downloads(
     report: &Report,
+    past: Option<&History>,
     manifest: &SweepManifest,
     slices: &[SliceRecord],
     parquet: Vec<u8>,
@@ -208,7 +276,12 @@ pub(super) fn downloads(
         meaning: format!("{meaning}; in slices.parquet only"),
     };
     nested.columns.extend(columns::NESTED.map(only_in_parquet));
-    Ok((downloads, vec![schema(&cells), nested]))
+    let mut schemas = vec![schema(&cells), nested];
+    if let Some(past) = past.map(history) {
+        downloads.extend(table_files(&past)?);
+        schemas.push(schema(&past));
+    }
+    Ok((downloads, schemas))
 }
 
 /// A table as Parquet, CSV and JSON.

@@ -94,7 +94,7 @@ impl Results {
         let parquet = tempfile::NamedTempFile::new().context("could not make a temporary file")?;
         self.store.export_parquet(&self.manifest.id, parquet.path())?;
         let parquet = std::fs::read(parquet.path()).context("could not read the exported Parquet file")?;
-        let (downloads, schemas) = exports::downloads(report, &self.manifest, &self.slices, parquet)?;
+        let (downloads, schemas) = exports::downloads(report, options.history, &self.manifest, &self.slices, parquet)?;
         let pairs = analysis::pairs(&self.manifest, &self.slices, &self.catalogue())?;
         let SiteOptions { history, url } = options;
         let content = Content {

@@ -256,6 +256,7 @@ fn tell(
     // From here on it counts as told.
     let lock = results.store.lock()?;
     results.store.write_told(&summary)?;
+    results.store.pack(&summary.sweep)?;
     drop(lock);
     printer.say(&format!("{} slices measured, {} failed", walked.measured, walked.failed));
     printer.say(&format!("site: {}", index.display()));
