@@ -1,6 +1,7 @@
 //! From a results directory to its history.
 
-use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
+use std::num::NonZero;
+use std::panic::resume_unwind;
 
 use super::Global;
 use super::results::Results;
@@ -17,21 +18,35 @@ pub(super) fn summaries(global: &Global) -> anyhow::Result<Vec<WeekSummary>> {
         store => store?,
     };
     let catalogue = global.catalogue()?;
-    let majors = catalogue.majors();
-    let summaries =
-        store.sweeps()?.into_par_iter().filter(|manifest| matches!(manifest.origin, Origin::Measured { .. }));
-    let summaries = summaries.map(|manifest| kept_or_new(&store, manifest, majors));
-    summaries.filter_map(Result::transpose).collect()
+    let mut manifests = store.sweeps()?;
+    manifests.retain(|manifest| matches!(manifest.origin, Origin::Measured { .. }));
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = manifests.len().div_ceil(workers).max(1);
+    let of_share = |share: &[SweepManifest]| -> anyhow::Result<Vec<Option<WeekSummary>>> {
+        share.iter().map(|manifest| kept_or_new(&store, manifest, catalogue.majors())).collect()
+    };
+    // Threads of our own: a thread of a pool that waits for a query of polars takes up another sweep meanwhile, and
+    // another one on top of that, until its stack is full.
+    let summaries: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = manifests.chunks(share).map(|share| scope.spawn(|| of_share(share))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    Ok(summaries.into_iter().flatten().flatten().collect())
 }
 
-fn kept_or_new(store: &Store, manifest: SweepManifest, majors: &[MajorRelease]) -> anyhow::Result<Option<WeekSummary>> {
-    let (id, state) = (manifest.id.clone(), store.state(&manifest.id)?);
-    if let Some(kept) = store.kept_summary(&id, &state) {
+fn kept_or_new(
+    store: &Store,
+    manifest: &SweepManifest,
+    majors: &[MajorRelease],
+) -> anyhow::Result<Option<WeekSummary>> {
+    let (id, state) = (&manifest.id, store.state(&manifest.id)?);
+    if let Some(kept) = store.kept_summary(id, &state) {
         return Ok(kept);
     }
-    let new = summary(&Results::flat(store.clone(), manifest, majors)?)?;
+    let new = summary(&Results::flat(store.clone(), manifest.clone(), majors)?)?;
     // Who may only read the results reads them again the next time.
-    if let Err(error) = store.keep_summary(&id, &state, new.as_ref()) {
+    if let Err(error) = store.keep_summary(id, &state, new.as_ref()) {
         tracing::debug!(%error, id, "the summary is not kept");
     }
     Ok(new)
