@@ -196,11 +196,8 @@ fn history(history: &History) -> Table {
             Values::Count(rows.iter().map(|row| Some(row.series as u64)).collect()),
         ),
         column("week", "week of ISO 8601", text(|row| row.week.week.to_string())),
-        column("sweep", "id of the sweep", text(|row| row.week.sweep.clone())),
-        column("updated_at", "when it was last worked on, RFC 3339, UTC", text(|row| row.week.updated_at.to_string())),
         column("microbenchmark", "its name", text(|row| row.microbenchmark.to_owned())),
-        column("target", "label of the release", text(|row| row.target.label.clone())),
-        column("target_id", "id of the target in the manifest", text(|row| row.target.id.0.clone())),
+        column("target", "id of the target in the manifest", text(|row| row.target.id.0.clone())),
         column(
             "relative_qps",
             "geometric mean over blocks of the rate divided by the anchor's; above 1 is faster",
@@ -221,6 +218,34 @@ fn history(history: &History) -> Table {
     ];
     let about = "One microbenchmark on one release in one week, relative to the anchor of the week.";
     Table { name: "history".to_owned(), about: about.to_owned(), columns }
+}
+
+/// Every week of a history, one row for each series that has it.
+fn weeks(history: &History) -> Table {
+    let series = history.series.iter().enumerate();
+    let rows: Vec<(usize, &HistoryWeek)> =
+        series.flat_map(|(number, series)| series.weeks.iter().map(move |week| (number, week))).collect();
+    let text = |of: fn(&HistoryWeek) -> String| Values::Text(rows.iter().map(|(_, week)| Some(of(week))).collect());
+    let count =
+        |of: fn(&HistoryWeek) -> usize| Values::Count(rows.iter().map(|(_, week)| Some(of(week) as u64)).collect());
+    let column = |name, meaning, values| TableColumn { name, meaning, values };
+    let number = Values::Count(rows.iter().map(|(number, _)| Some(*number as u64)).collect());
+    let columns = vec![
+        column("series", "sweeps that can be compared share a number; 0 has the newest week", number),
+        column("week", "week of ISO 8601", text(|week| week.week.to_string())),
+        column("sweep", "id of the sweep", text(|week| week.sweep.clone())),
+        column("updated_at", "when it was last worked on, RFC 3339, UTC", text(|week| week.updated_at.to_string())),
+        column("regtrack", "version of regtrack that did", text(|week| week.regtrack.clone())),
+        column("kernel", "kernel of the machine; empty where it is not known", text(|week| week.kernel.clone())),
+        column("targets", "releases that were measured", count(|week| week.targets.len())),
+        column("cells", "cells with a ratio", count(|week| week.cells)),
+        column("gaps", "cells without one", count(|week| week.gaps)),
+    ];
+    Table {
+        name: "weeks".to_owned(),
+        about: "One week of a series of sweeps that can be compared.".to_owned(),
+        columns,
+    }
 }
 
 /// The cells of a series; those of a major repeat what its releases have.
@@ -277,9 +302,9 @@ pub(super) fn downloads(
     };
     nested.columns.extend(columns::NESTED.map(only_in_parquet));
     let mut schemas = vec![schema(&cells), nested];
-    if let Some(past) = past.map(history) {
-        downloads.extend(table_files(&past)?);
-        schemas.push(schema(&past));
+    for table in past.map(|past| [weeks(past), history(past)]).into_iter().flatten() {
+        downloads.extend(table_files(&table)?);
+        schemas.push(schema(&table));
     }
     Ok((downloads, schemas))
 }

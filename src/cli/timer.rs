@@ -89,7 +89,7 @@ pub(super) fn run(args: &TimerArgs, printer: Printer) -> Result<(), Failure> {
     }
     let systemctl = args.systemctl();
     let mut text = format!("wrote {} and {}\n", units[0].display(), units[1].display());
-    let _ = write!(text, "to start it: {systemctl} daemon-reload && {systemctl} enable --now {TIMER}\n");
+    let _ = writeln!(text, "to start it: {systemctl} daemon-reload && {systemctl} enable --now {TIMER}");
     if !args.system {
         text += "to have it run while nobody is logged in: loginctl enable-linger\n";
     }
@@ -156,7 +156,7 @@ fn service(
 ) -> anyhow::Result<String> {
     let mut command = quoted(&program.to_string_lossy(), true)?;
     for argument in arguments {
-        command += &format!(" {}", quoted(argument, true)?);
+        let _ = write!(command, " {}", quoted(argument, true)?);
     }
     let mut text = format!("{MARK}\n[Unit]\nDescription=PostgreSQL performance of this week (regtrack weekly)\n\n");
     text += "[Service]\nType=oneshot\n";

@@ -1,5 +1,6 @@
 //! `regtrack weekly [RANGE]`: what a week has to measure, and what is new in it.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -188,10 +189,10 @@ impl Plan {
     fn describe(&self, args: &SweepArgs, week: Week) -> String {
         let mut text = format!("week {week}\n{}\n  due:", self.job.describe(args));
         for (label, reason) in &self.due {
-            text += &format!("\n    {label}: {reason}");
+            let _ = write!(text, "\n    {label}: {reason}");
         }
         if !self.idle.is_empty() {
-            text += &format!("\n  measured before and not due: {}", self.idle.join(", "));
+            let _ = write!(text, "\n  measured before and not due: {}", self.idle.join(", "));
         }
         text
     }

@@ -69,7 +69,8 @@ struct DriftRow {
 #[derive(Serialize)]
 struct Bench {
     name: String,
-    bench: Option<Link>,
+    /// Its page in the site's sweep.
+    now: Option<Link>,
     feed: Option<Link>,
     sections: Vec<BenchSection>,
 }
@@ -197,7 +198,7 @@ fn bench(site: &Site, history: &History, name: &str) -> Result<Page, SiteError> 
     let sections = history.series.iter().enumerate();
     let view = Bench {
         name: name.to_owned(),
-        bench: row.map(|row| Link::new(format!("../{}", site.bench_path(row)), "this sweep's numbers and statements")),
+        now: row.map(|row| Link::new(format!("../{}", site.bench_path(row)), "this sweep's numbers and statements")),
         feed: site.names.bench_feed(name).map(|path| Link::new(format!("../{path}"), "feed")),
         sections: sections.filter_map(|(number, series)| bench_section(series, name, number)).collect(),
     };

@@ -1,5 +1,6 @@
 //! One page per week: what it measured, and what is new in it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -88,7 +89,7 @@ fn facts(series: &Series, index: usize) -> Vec<Fact> {
     let labels: Vec<&str> = week.targets.iter().map(|target| target.label.as_str()).collect();
     let mut cells = format::counted(week.cells, "cell with a ratio", "cells with a ratio");
     if week.gaps > 0 {
-        cells += &format!(", {} without", format::whole(week.gaps as u64));
+        let _ = write!(cells, ", {} without", format::whole(week.gaps as u64));
     }
     let mut facts = vec![
         Fact::new("Releases", labels.join(", ")),

@@ -65,7 +65,7 @@ const SNAPSHOTS: [(&str, &[&str]); 39] = [
             "--no-refresh",
             "--dry-run",
             "--source",
-            "prebuilt",
+            "prefix=/opt/pg",
         ],
     ),
     ("report", &["report", "--results", "imported"]),

@@ -1,6 +1,7 @@
 //! The whole pipeline on a simulated machine: everything between the command line and the report is
 //! real, only builds and measurements are made up.
 
+mod alarms;
 mod blind;
 mod failures;
 mod growth;
