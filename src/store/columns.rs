@@ -394,7 +394,7 @@ pub fn flat_from_parquet(bytes: &[u8]) -> Result<Vec<SliceRecord>, ColumnsError>
     let mut reader = ParquetReader::new(Cursor::new(verified(bytes)?)).read_parallel(ParallelStrategy::None);
     let names = reader.schema().map_err(ColumnsError::Parquet)?;
     let is_flat = |name: &&str| NESTED.iter().all(|nested| nested.0 != *name);
-    let flat: Vec<String> = names.iter_names().map(|name| name.as_str()).filter(is_flat).map(str::to_owned).collect();
+    let flat: Vec<String> = names.iter_names().map(PlSmallStr::as_str).filter(is_flat).map(str::to_owned).collect();
     from_frame(&reader.with_columns(Some(flat)).finish().map_err(ColumnsError::Parquet)?)
 }
 
