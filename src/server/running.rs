@@ -264,7 +264,7 @@ pub fn remove_socket_dir(data: &Path) {
 /// names exactly this data directory is touched.
 pub fn stop_leftover(directory: &Path) -> Result<(), ServerError> {
     let Ok(text) = fs::read_to_string(directory.join("postmaster.pid")) else { return Ok(()) };
-    let Some(raw) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else { return Ok(()) };
+    let Some(raw) = process_in(&text) else { return Ok(()) };
     let Some(pid) = Pid::from_raw(raw) else { return Ok(()) };
     for (signal, deadline) in
         [(Signal::INT, STOP_DEADLINE), (Signal::QUIT, QUIT_DEADLINE), (Signal::KILL, QUIT_DEADLINE)]
@@ -283,6 +283,14 @@ pub fn stop_leftover(directory: &Path) -> Result<(), ServerError> {
         }
     }
     Err(ServerError::Leftover { directory: directory.to_owned(), pid: raw.unsigned_abs() })
+}
+
+/// The process that a `postmaster.pid` names. While initdb works it is that of a server without a postmaster, with a
+/// minus before it (`CreateLockFile` in `miscinit.c`).
+fn process_in(postmaster_pid: &str) -> Option<i32> {
+    let number = postmaster_pid.lines().next()?.trim();
+    let number: u32 = number.strip_prefix('-').unwrap_or(number).parse().ok()?;
+    i32::try_from(number).ok()
 }
 
 /// Whether process `pid` is a server on the data directory `directory`.
@@ -315,4 +323,18 @@ fn check_port(port: u16) -> Result<u16, ServerError> {
 
 fn lost_port(tail: &[String]) -> bool {
     tail.iter().any(|line| line.contains("could not bind"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_of_a_lock_file_is_found_also_while_initdb_works() {
+        assert_eq!(process_in("4711\n/data\n"), Some(4711));
+        assert_eq!(process_in("-4711\n/data\n"), Some(4711));
+        assert_eq!(process_in("--4711"), None);
+        assert_eq!(process_in(""), None);
+        assert_eq!(process_in("postmaster"), None);
+    }
 }

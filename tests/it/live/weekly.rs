@@ -67,11 +67,13 @@ fn two_weeks_make_a_history_with_feeds_and_a_published_site() {
 
 /// Nothing is measured and nothing moves; with more launches the same sweep is extended, and the ids stay.
 fn the_same_week_again(place: &Place) {
-    let before = (file(place, "public/feed.xml"), place.slice_files());
+    let slices = || place.results().1.len();
+    let before = (file(place, "public/feed.xml"), slices());
     weekly(place, "2026-W49", &["--site-url", "https://example.org/pg"]);
-    assert_eq!((file(place, "public/feed.xml"), place.slice_files()), before);
+    assert_eq!((file(place, "public/feed.xml"), slices()), before);
     weekly(place, "2026-W49", &["--site-url", "https://example.org/pg", "--launches", "2"]);
-    assert!(place.slice_files().len() > before.1.len());
+    assert_eq!(slices(), 2 * before.1);
+    assert_eq!(place.slice_files().len(), 2, "a week is one file");
     let store = Store::open(place.path().join("results")).unwrap();
     assert_eq!(store.sweeps().unwrap().len(), 2, "no sweep but those of the two weeks");
     let told = store.told("2026-W49").unwrap().unwrap();
