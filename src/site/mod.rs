@@ -1,7 +1,7 @@
 //! A report as a static web site that works from `file://`: no network, no fonts, no script needed.
 //!
 //! The same report gives the same bytes: nothing here reads the clock. Statistics come with the
-//! report; the site sorts and rounds them, and computes only quotients of what is shown.
+//! report; the site sorts and rounds them, and computes itself only quotients of groups' medians.
 
 mod answers;
 mod changes;

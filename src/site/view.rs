@@ -233,16 +233,6 @@ pub(super) fn gap(cell: &Cell) -> String {
     }
 }
 
-/// Ratio of a cell to another release's cell of the same row. Where both have a ratio to the base,
-/// their quotient keeps the pairing inside blocks; otherwise the rates are divided.
-pub(super) fn quotient(cell: &Cell, other: &Cell) -> Option<f64> {
-    match (cell.relative, other.relative) {
-        (Some(cell), Some(other)) => Some(cell.ratio / other.ratio),
-        _ => Some(cell.rate? / other.rate?),
-    }
-    .filter(|ratio| ratio.is_finite())
-}
-
 /// What the rate of a row counts, for column heads.
 pub(super) const fn unit(unit: RateUnit) -> &'static str {
     match unit {
@@ -314,7 +304,6 @@ pub(super) fn by_group(report: &Report) -> Vec<(String, String, Vec<usize>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Certainty, Verdict};
 
     #[test]
     fn colours_follow_the_number_that_is_shown() {
@@ -335,18 +324,5 @@ mod tests {
             assert_eq!(Ratio::new(Some(ratio)).class, class, "{ratio}");
         }
         assert_eq!(Ratio::new(None).text, format::NONE);
-    }
-
-    #[test]
-    fn a_quotient_prefers_ratios_over_rates() {
-        let relative = |ratio| {
-            let (verdict, certainty) = (Verdict::Inconclusive, Certainty::default());
-            Some(RelativeQps { ratio, interval: None, verdict, certainty })
-        };
-        let a = Cell { rate: Some(100.0), relative: relative(0.9), ..Cell::default() };
-        let b = Cell { rate: Some(50.0), relative: relative(1.0), ..Cell::default() };
-        assert_eq!(quotient(&a, &b), Some(0.9));
-        assert_eq!(quotient(&Cell { relative: None, ..a.clone() }, &b), Some(2.0));
-        assert_eq!(quotient(&Cell::default(), &b), None);
     }
 }

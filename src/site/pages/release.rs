@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Job;
-use crate::domain::{Build, Change, MajorRelease, Provenance, ReportRow, Target, base_name};
+use crate::domain::{Build, Change, MajorRelease, Provenance, RelativeQps, ReportRow, Target, base_name};
 use crate::site::SiteError;
 use crate::site::format::{self, fixed};
 use crate::site::view::{self, Fact, Link, Page, Ratio, Site};
@@ -29,6 +29,8 @@ struct View {
     previous_major: Option<String>,
     groups: Vec<Group>,
     has_intervals: bool,
+    /// Cells of a row behind its name and group, which a gap spans.
+    columns: usize,
     rows: Vec<Row>,
     previous: Option<Link>,
     next: Option<Link>,
@@ -65,6 +67,8 @@ struct Measured {
     /// The microbenchmark's page; absent for a group.
     href: Option<String>,
     ratio: Ratio,
+    /// Absent for a group, and where nothing was measured twice.
+    interval: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -92,8 +96,26 @@ struct Row {
     interval: String,
     verdict: String,
     /// Against the other releases.
-    others: Vec<Ratio>,
+    others: Vec<Other>,
     gap: Option<String>,
+}
+
+/// An answer against another release than the base.
+#[derive(Serialize)]
+struct Other {
+    ratio: Ratio,
+    interval: String,
+    verdict: String,
+}
+
+impl Other {
+    fn new(relative: Option<RelativeQps>) -> Self {
+        Self {
+            ratio: Ratio::new(relative.map(|relative| relative.ratio)),
+            interval: view::interval(relative),
+            verdict: relative.map_or_else(|| format::NONE.to_owned(), |relative| relative.words()),
+        }
+    }
 }
 
 /// `release/<slug>.html`.
@@ -105,6 +127,7 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
     let target = &site.targets()[index];
     let relatives = Relatives::of(site, index);
     let setting = |(name, value): (&String, &String)| Setting { name: name.clone(), value: value.clone() };
+    let per_release = if site.has_intervals() { 3 } else { 1 };
     let view = View {
         label: target.label.clone(),
         is_base: index == site.report.base,
@@ -118,6 +141,7 @@ fn page(site: &Site, index: usize) -> Result<Page, SiteError> {
         previous_major: relatives.major.map(|other| label(site, other).to_owned()),
         groups: groups(site, index),
         has_intervals: site.has_intervals(),
+        columns: 1 + per_release * (1 + relatives.columns().count()),
         rows: rows(site, index, &relatives),
         previous: index.checked_sub(1).map(|previous| site.release_link("../", previous)),
         next: Some(index + 1).filter(|&next| next < site.targets().len()).map(|next| site.release_link("../", next)),
@@ -215,7 +239,7 @@ fn changes(site: &Site, index: usize, previous: Option<usize>) -> Vec<ChangeView
     majors.iter().flat_map(|major| major.changes.iter().map(|change| view(major, change))).collect()
 }
 
-/// Ratios to `previous` of the groups and microbenchmarks that a change names: of a group the quotient of the medians.
+/// Answers against `previous` of the groups and microbenchmarks that a change names: of a group the quotient of the medians.
 fn measured(site: &Site, index: usize, previous: usize, touches: &[String]) -> Vec<Measured> {
     let median = |target: usize, group: &str| {
         let groups = &site.report.summaries.get(target)?.groups;
@@ -223,12 +247,13 @@ fn measured(site: &Site, index: usize, previous: usize, touches: &[String]) -> V
     };
     let of_group = |name: &String| {
         let ratio = median(index, name)? / median(previous, name)?;
-        Some(Measured { name: format!("{name} (median)"), href: None, ratio: Ratio::new(Some(ratio)) })
+        Some(Measured { name: format!("{name} (median)"), href: None, ratio: Ratio::new(Some(ratio)), interval: None })
     };
     let of_row = |(row_index, row): (usize, &ReportRow)| {
-        let ratio = view::quotient(&row.cells[index], &row.cells[previous])?;
+        let relative = site.pairs.relative(previous, row_index, index)?;
         let href = Some(format!("../{}", site.bench_path(row_index)));
-        Some(Measured { name: row.name.clone(), href, ratio: Ratio::new(Some(ratio)) })
+        let interval = relative.interval.map(|_| view::interval(Some(relative)));
+        Some(Measured { name: row.name.clone(), href, ratio: Ratio::new(Some(relative.ratio)), interval })
     };
     let of_name = |name: &String| {
         let rows = site.report.rows.iter().enumerate().filter(|(_, row)| base_name(&row.name) == name);
@@ -315,7 +340,10 @@ fn rows(site: &Site, index: usize, relatives: &Relatives) -> Vec<Row> {
             ratio: Ratio::new(cell.relative.map(|relative| relative.ratio)),
             interval: view::interval(view::relative(site, index, cell)),
             verdict: view::cell_verdict(site, index, cell.relative),
-            others: relatives.columns().map(|(_, other)| Ratio::new(view::quotient(cell, &row.cells[other]))).collect(),
+            others: relatives
+                .columns()
+                .map(|(_, other)| Other::new(site.pairs.relative(other, row_index, index)))
+                .collect(),
             gap: if cell.rate.is_none() { Some(view::gap(cell)) } else { None },
         }
     };
