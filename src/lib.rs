@@ -6,7 +6,8 @@
 //!
 //! | layer | modules | what it knows |
 //! |---|---|---|
-//! | 4 | [`cli`] | arguments, printing, exit codes |
+//! | 5 | [`cli`] | arguments, printing, exit codes |
+//! | 4 | [`bisect`] | what to build and measure next between two ends, and what is known then |
 //! | 3 | [`sweep`] | what to run next, and what to do when it fails |
 //! | 2 | [`measure`] | one launch and its slices: joins `server`, `load` and `rival` |
 //! | 1 | [`catalog`], [`build`], [`server`], [`load`], [`rival`], [`store`], [`analysis`], [`site`] | one stage each |
@@ -15,6 +16,7 @@
 //! Data runs one way: catalog → build → server → load → measure → store → analysis → site.
 
 pub mod analysis;
+pub mod bisect;
 pub mod build;
 pub mod catalog;
 pub mod cli;

@@ -244,6 +244,25 @@ pub enum BuildError {
         /// The revision.
         revision: String,
     },
+    /// Two commits that no history joins.
+    #[error("{} and {} of {} have no common history: nothing lies between them", commits[0], commits[1], repository.display())]
+    Unrelated {
+        /// The repository.
+        repository: PathBuf,
+        /// The commits.
+        commits: [String; 2],
+    },
+    /// A commit is asked for by the name of what is checked out, and what is checked out is not that commit.
+    #[error(
+        "{} has edited files ({}) that no commit has; commit or stash them, or name the commit by its hash",
+        repository.display(), files.join(", ")
+    )]
+    Edited {
+        /// The repository.
+        repository: PathBuf,
+        /// Some of the files.
+        files: Vec<String>,
+    },
     /// The repository does not have a release.
     #[error(
         "{} has neither the tag {tag} nor a commit 'Stamp {version}.'; fetch it (git fetch --tags) or name another source",
@@ -325,7 +344,8 @@ impl BuildError {
     }
 
     /// Whether this is about the cache itself, so that no other choice would fare better.
-    pub(super) fn concerns_cache(&self) -> bool {
+    #[must_use]
+    pub fn concerns_cache(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
 }

@@ -19,6 +19,9 @@ const UPSTREAM_REFS: [&str; 4] =
 /// A search through all commit messages of a large repository on a slow disk.
 const DEADLINE: Duration = Duration::from_secs(600);
 
+/// A copy of a large repository over a slow line.
+const COPY_DEADLINE: Duration = Duration::from_secs(4 * 3600);
+
 /// The full hash of a commit, tag or branch.
 pub(super) fn resolve(repository: &Path, revision: &str) -> Result<String, BuildError> {
     commit(repository, revision)?
@@ -98,6 +101,52 @@ fn tagged_version(major: Major, tag: &str) -> Option<Version> {
     let (_, last) = tag.rsplit_once('_')?;
     let joint = if last.starts_with(|first: char| first.is_ascii_digit()) { "." } else { "" };
     format!("{major}{joint}{}", last.to_ascii_lowercase()).parse().ok()
+}
+
+/// Where the histories of two commits part: the newest commit that both have.
+pub(super) fn merge_base(repository: &Path, a: &str, b: &str) -> Result<String, BuildError> {
+    match git(repository, &["merge-base", a, b]) {
+        Ok(hash) => Ok(hash.trim().to_owned()),
+        Err(error) if matches!(error.kind(), CommandErrorKind::Status(status) if status.code() == Some(1)) => {
+            Err(BuildError::Unrelated { repository: repository.to_owned(), commits: [a.to_owned(), b.to_owned()] })
+        }
+        Err(error) => Err(failed(repository, &format!("look where {a} and {b} part"))(error)),
+    }
+}
+
+/// What `git log` says with these arguments.
+pub(super) fn log(repository: &Path, arguments: &[&str]) -> Result<String, BuildError> {
+    let arguments: Vec<&str> = ["log"].into_iter().chain(arguments.iter().copied()).collect();
+    git(repository, &arguments).map_err(failed(repository, "read the history"))
+}
+
+/// A copy of a repository with all branches and tags and without a work tree.
+pub(super) fn clone(url: &str, directory: &Path) -> Result<(), BuildError> {
+    let parent = directory.parent().unwrap_or(Path::new("."));
+    let made = |error: std::io::Error| super::error::io("make", directory)(error);
+    std::fs::create_dir_all(parent).map_err(made)?;
+    let begun = tempfile::Builder::new().prefix("clone-").tempdir_in(parent).map_err(made)?;
+    let mut command = elsewhere();
+    command.args(["clone", "--quiet", "--mirror", "--", url]).arg(begun.path());
+    process::run(&mut command, COPY_DEADLINE, None).map_err(failed(directory, &format!("copy {url} to")))?;
+    std::fs::rename(begun.keep(), directory).map_err(made)
+}
+
+/// Brings a copy up to date.
+pub(super) fn update(directory: &Path) -> Result<(), BuildError> {
+    let mut command = command(directory);
+    command.args(["remote", "update"]);
+    process::run(&mut command, COPY_DEADLINE, None).map(drop).map_err(failed(directory, "bring up to date"))
+}
+
+/// Files of the work tree that differ from what is checked out; nothing in a repository without a work tree.
+pub(super) fn edited(repository: &Path) -> Result<Vec<String>, BuildError> {
+    let failed = |error| failed(repository, "look for edited files")(error);
+    if git(repository, &["rev-parse", "--is-inside-work-tree"]).map_err(failed)?.trim() != "true" {
+        return Ok(Vec::new());
+    }
+    let text = git(repository, &["status", "--porcelain=v1", "--untracked-files=no", "-z"]).map_err(failed)?;
+    Ok(text.split_terminator('\0').filter_map(|entry| entry.get(3..)).map(str::to_owned).collect())
 }
 
 /// The content of one file of a commit.
@@ -207,10 +256,10 @@ fn failed(repository: &Path, doing: &str) -> impl FnOnce(CommandError) -> BuildE
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn sh(directory: &Path, script: &str) {
+    pub(in crate::build) fn sh(directory: &Path, script: &str) {
         let mut command = Command::new("sh");
         command.current_dir(directory).args(["-ec", script]).env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE");
         for name in ["GIT_AUTHOR", "GIT_COMMITTER"] {

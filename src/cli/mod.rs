@@ -1,6 +1,7 @@
 //! The command line: arguments, printing, exit codes. Parse → settings → command.
 
 mod bench;
+mod bisect;
 mod build;
 mod cache;
 mod compare;
@@ -46,6 +47,7 @@ use printer::Printer;
     max_term_width = 100,
     after_help = "Examples:
   regtrack sweep 16..18 --profile quick      measure three releases and write a site
+  regtrack bisect 16..17 --bench hot-points  find the minor, with --git the commit, to blame
   regtrack compare 16 18                     group summaries and all 42 ratios
   regtrack build 9.0..18 --source source     compile a server of every major and try it
   regtrack versions 9.0..18                  what can be measured
@@ -88,6 +90,8 @@ enum Command {
     Sweep(Box<sweep::SweepArgs>),
     /// Measure what is new or due this week, and say what changed since the last
     Weekly(Box<weekly::WeeklyArgs>),
+    /// Find the release, and in a git repository the commit, between two ends that changed a rate
+    Bisect(Box<bisect::BisectArgs>),
     /// Get or compile a server of every release of a range, and prove that it works
     Build(Box<build::BuildArgs>),
     /// Compare two releases of a sweep
@@ -178,6 +182,7 @@ fn run(cli: Cli, printer: Printer) -> Result<(), Failure> {
     match command {
         Command::Sweep(args) => sweep::run(*args, &global, printer),
         Command::Weekly(args) => weekly::run(*args, &global, printer),
+        Command::Bisect(args) => bisect::run(*args, &global, printer),
         Command::Build(args) => build::run(&args, &global, printer),
         Command::Compare(args) => compare::run(&args, &global, printer),
         Command::Report(args) => report::run(&args, &global, printer),

@@ -17,9 +17,15 @@ use crate::sweep::Event;
 /// How often the live line is drawn. Rarely enough to leave the measured processes alone.
 const REDRAW: Duration = Duration::from_millis(500);
 
+/// What the display is told.
+enum Shown {
+    Event(Event),
+    Line(String),
+}
+
 /// The display of a running sweep.
 pub(super) struct Progress {
-    sender: Option<Sender<Event>>,
+    sender: Option<Sender<Shown>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -34,7 +40,8 @@ impl Progress {
         let thread = std::thread::spawn(move || {
             loop {
                 match receiver.recv_timeout(REDRAW) {
-                    Ok(event) => display.show(event),
+                    Ok(Shown::Event(event)) => display.show(event),
+                    Ok(Shown::Line(text)) => display.line(&text),
                     Err(RecvTimeoutError::Timeout) => display.redraw(),
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
@@ -46,9 +53,18 @@ impl Progress {
 
     /// Passes an event on.
     pub(super) fn event(&self, event: Event) {
+        self.send(Shown::Event(event));
+    }
+
+    /// Shows a line as it is.
+    pub(super) fn say(&self, text: String) {
+        self.send(Shown::Line(text));
+    }
+
+    fn send(&self, shown: Shown) {
         if let Some(sender) = &self.sender {
             // The display may be gone after a panic of its own; the sweep goes on without it.
-            let _ = sender.send(event);
+            let _ = sender.send(shown);
         }
     }
 }

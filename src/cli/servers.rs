@@ -43,6 +43,14 @@ impl ServerArgs {
         Ok(Account::choose(self.run_as.as_deref())?)
     }
 
+    /// The directory of the builds.
+    pub(super) fn cache_directory(&self, account: &Account) -> Result<PathBuf, Failure> {
+        absolute(&match &self.cache {
+            Some(directory) => directory.clone(),
+            None => default_cache(account)?,
+        })
+    }
+
     /// A builder for servers that `account` will run.
     pub(super) fn builder(&self, account: &Account) -> Result<Builds, Failure> {
         self.builder_from(&self.source, account)
@@ -52,10 +60,7 @@ impl ServerArgs {
     pub(super) fn builder_from(&self, source: &Source, account: &Account) -> Result<Builds, Failure> {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Ok(Builds::new(build::Options {
-            cache: absolute(&match &self.cache {
-                Some(directory) => directory.clone(),
-                None => default_cache(account)?,
-            })?,
+            cache: self.cache_directory(account)?,
             source: source.clone(),
             jobs: self.jobs.unwrap_or(cpus),
             archive_url: self.archive_url.clone(),

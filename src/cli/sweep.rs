@@ -371,7 +371,7 @@ impl Place {
             SMOKE => None,
             _ => Some(MachineLock::take(&std::env::temp_dir().join(MachineLock::FILE))?),
         };
-        let (clusters, clusters_elsewhere) = clusters(args, global, account)?;
+        let (clusters, clusters_elsewhere) = clusters(args.clusters.as_deref(), &global.results, account)?;
         sweep::check_space(&clusters, estimate.disk_bytes)?;
         Ok(Self { store, clusters, clusters_elsewhere, _store_lock: store_lock, _machine_lock: machine_lock })
     }
@@ -379,11 +379,11 @@ impl Place {
 
 /// The directory for clusters. When root's results lie where the servers' account cannot go (below
 /// /root, say), a directory of their own below /var/tmp is taken.
-fn clusters(args: &SweepArgs, global: &Global, account: &Account) -> Result<(PathBuf, bool), Failure> {
+pub(super) fn clusters(named: Option<&Path>, results: &Path, account: &Account) -> Result<(PathBuf, bool), Failure> {
     let create = |path: &Path| {
         std::fs::create_dir_all(path).with_context(|| format!("could not make the directory {}", path.display()))
     };
-    if let Some(directory) = &args.clusters {
+    if let Some(directory) = named {
         let directory = absolute(directory)?;
         create(&directory)?;
         if !account.can_enter(&directory) {
@@ -392,7 +392,7 @@ fn clusters(args: &SweepArgs, global: &Global, account: &Account) -> Result<(Pat
         }
         return Ok((directory, false));
     }
-    let results = absolute(&global.results)?;
+    let results = absolute(results)?;
     let below = results.join("clusters");
     create(&below)?;
     if account.can_enter(&below) {
@@ -562,7 +562,7 @@ fn parse_power(text: &str) -> Result<f64, String> {
     }
 }
 
-fn parse_budget(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_budget(text: &str) -> Result<Duration, String> {
     let units = [("min", 60.0), ("h", 3600.0), ("d", 86_400.0), ("s", 1.0)];
     let found = units.into_iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
     match found.and_then(|(number, seconds)| Some(number.trim().parse::<f64>().ok()? * seconds)) {

@@ -2,6 +2,7 @@
 
 mod brake;
 mod build;
+mod commit;
 mod endpoint;
 mod finding;
 mod fixup;
@@ -20,6 +21,7 @@ mod version;
 
 pub use brake::Brake;
 pub use build::{Build, BuildFingerprint, Provenance, Source};
+pub use commit::{Commit, Lineage};
 pub use endpoint::{Endpoint, Transport};
 pub use finding::{Finding, FindingStatus};
 pub use fixup::{Edit, Fixup, TreeKind};

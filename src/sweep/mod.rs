@@ -291,6 +291,11 @@ pub fn open(
     Ok(manifest)
 }
 
+/// The sweep that [`open`] would go on with, if there is one.
+pub fn find(store: &Store, prepared: &Prepared, host: &HostFingerprint) -> Result<Option<SweepManifest>, SweepError> {
+    Ok(locate(store, prepared, host, false)?.1)
+}
+
 /// The target that others are divided by: the one that was asked for, or the oldest that has a build.
 fn base(prepared: &Prepared, targets: &[Target]) -> Result<TargetId, SweepError> {
     // `targets` has one entry per wanted server, in the same order.

@@ -2,9 +2,11 @@
 //! real, only builds and measurements are made up.
 
 mod alarms;
+mod bisect;
 mod blind;
 mod failures;
 mod growth;
+mod hunt;
 mod interruption;
 mod noise;
 mod nulls;
