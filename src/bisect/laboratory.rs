@@ -255,7 +255,12 @@ impl Laboratory for LiveLaboratory<'_> {
 
     fn build(&mut self, position: usize) -> Result<Result<(), String>, BisectError> {
         let place = &self.chain.places[position];
-        let choices = self.materials.servers.choices(&place.revision, place.floating)?;
+        let choices = match self.materials.servers.choices(&place.revision, place.floating) {
+            Ok(choices) => choices,
+            // It cannot be had this way, for example as a package: others can.
+            Err(error) if !error.concerns_cache() => return Ok(Err(first_line(&error))),
+            Err(error) => return Err(error.into()),
+        };
         let (number, of) = (position + 1, self.chain.places.len());
         let choice = self.label(position);
         (self.materials.events)(Event::BuildStarted { number, of, choice });

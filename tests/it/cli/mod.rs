@@ -1,6 +1,7 @@
 //! What the program prints, compared with the files in `snapshots/`. `SNAPSHOTS=overwrite cargo test cli`
 //! accepts what it prints now.
 
+mod bisect;
 mod refresh;
 
 use std::collections::BTreeSet;
@@ -16,12 +17,13 @@ use crate::common::regtrack;
 use crate::sandbox::Sandbox;
 
 /// Name of the expected file, and the arguments.
-const SNAPSHOTS: [(&str, &[&str]); 39] = [
+const SNAPSHOTS: [(&str, &[&str]); 40] = [
     ("help", &["--help"]),
     ("help-sweep", &["sweep", "--help"]),
     ("help-weekly", &["weekly", "--help"]),
     ("help-publish", &["publish", "--help"]),
     ("help-build", &["build", "--help"]),
+    ("help-bisect", &["bisect", "--help"]),
     ("help-compare", &["compare", "--help"]),
     ("help-report", &["report", "--help"]),
     ("help-import", &["import", "--help"]),

@@ -1,5 +1,6 @@
 //! Real servers: prebuilt releases fetched through npm, and a source archive where one is given.
 
+mod bisect;
 mod client;
 mod faults;
 mod instructions;
