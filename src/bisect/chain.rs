@@ -185,9 +185,9 @@ impl Chain {
     }
 }
 
-/// Index of the first commit, oldest first, that belongs to a release's own branch: the one after the last that prepared
-/// the next development cycle is not to be told from the history alone, but the first release candidate's or release's
-/// stamp is: from the first minor on there are fixes only.
+/// Index of the first commit, oldest first, that is a fix on a release's own branch: the one behind the first release's
+/// stamp. Where the branch left development is not to be told from first parents alone, and what comes in between is
+/// rather counted as development, which costs builds but loses no commit.
 fn branch_begins(forth: &[Commit]) -> usize {
     let is_release = |commit: &Commit| {
         let stamp = commit.subject.strip_prefix("Stamp ").and_then(|rest| rest.strip_suffix('.'));
